@@ -1,0 +1,71 @@
+# From a fresh clone: `make demo` or `make test`. Needs Python 3.11+ (with venv), make, and nothing else.
+# Two locks, two stamps: the demo waits for the core only; tests and lint add the rest to the same .venv.
+
+PYTHON ?= python3
+UV_VERSION := 0.13.7
+
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(BIN)/uv
+INSTALL := $(UV) pip install --quiet --python $(BIN)/python
+COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+	--custom-compile-command "make lock" $(if $(UPGRADE),--upgrade) --group build
+DEV_EXTRAS := figures frames gymnasium learners minari docs
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup demo test lint format bench lock clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+setup: $(VENV)/.dev ## Install everything that tests and lint need into .venv
+
+demo: $(VENV)/.core ## Evaluate a simulated log and write report.html
+	$(BIN)/deadweight demo
+
+# One BLAS thread for each worker: otherwise they fight over the cores.
+test: export OMP_NUM_THREADS := 1
+test: export OPENBLAS_NUM_THREADS := 1
+test: $(VENV)/.dev ## Run the tests (ARGS="-k lift" selects some)
+	$(BIN)/python -m pytest -n auto --maxprocesses 8 $(ARGS)
+
+lint: $(VENV)/.dev ## Check style, formatting and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.dev ## Rewrite the sources in the house format
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.dev ## Time against plain references, as ratios
+	$(BIN)/deadweight benchmark
+
+lock: $(VENV)/.uv-$(UV_VERSION) ## Write both locks anew (UPGRADE=1 takes the latest versions)
+	$(COMPILE) pyproject.toml --output-file requirements.lock
+	$(COMPILE) pyproject.toml --group dev $(DEV_EXTRAS:%=--extra %) \
+		--constraints requirements.lock --output-file requirements-dev.lock
+	@! grep -n '://' requirements.lock requirements-dev.lock || { echo "A lock names a host."; exit 1; }
+
+clean: ## Remove caches and built files (.venv stays)
+	rm -rf build dist site report.html .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.uv-$(UV_VERSION):
+	@$(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "deadweight needs Python 3.11 or newer with the venv module; '$(PYTHON)' is not that."; \
+		echo "  Install it (Debian, Ubuntu: apt install python3-venv), or name one: make PYTHON=python3.12"; \
+		exit 1; } >&2
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@touch $@
+
+$(VENV)/.core: $(VENV)/.uv-$(UV_VERSION) requirements.lock pyproject.toml src/deadweight/_version.py Makefile
+	$(INSTALL) --require-hashes -r requirements.lock
+	$(INSTALL) --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.core requirements-dev.lock
+	$(INSTALL) --require-hashes -r requirements-dev.lock
+	@touch $@
