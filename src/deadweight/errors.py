@@ -1,0 +1,75 @@
+"""Errors: one class a cause, each with its remedy.
+
+Every message answers four questions: what was expected, what was found, where, and what to do. The
+remedy goes on a line of its own, so that the command line can print an error as it is.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class DeadweightError(ValueError):
+    """Base of all errors that a user of deadweight can cause and mend."""
+
+    def __init__(self, problem: str, *, fix: str = "") -> None:
+        self.problem = problem
+        self.fix = fix
+        super().__init__(f"{problem}\n  {fix}" if fix else problem)
+
+
+class DataError(DeadweightError):
+    """A log whose columns do not describe episodes."""
+
+
+class PolicyError(DeadweightError):
+    """A policy that is not a table of probabilities, or does not fit the log."""
+
+
+class SupportError(DeadweightError):
+    """A logged action to which the behaviour policy gives probability zero."""
+
+
+class MDPError(DeadweightError):
+    """Transition, reward or start arrays that are not an MDP, or a value that does not exist."""
+
+
+class DropError(DeadweightError):
+    """A drop that names unknown states or has the wrong shape."""
+
+
+class OptionError(DeadweightError):
+    """An option that does not exist, or a value that it cannot take."""
+
+
+class UnknownEstimator(DeadweightError):
+    """An estimator name that is not in the table."""
+
+
+class EstimationError(DeadweightError):
+    """An estimate that this log, these policies or these options cannot give."""
+
+
+class MissingExtra(DeadweightError, ImportError):
+    """A feature whose optional dependency is not installed."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(
+            f"{what} needs an optional dependency that is not installed.",
+            fix=f"Install it with: pip install 'deadweight[{extra}]'",
+        )
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A hint " Did you mean 'X'?" for the closest known word, or an empty string."""
+    by_upper = {name.upper(): name for name in known}
+    close = difflib.get_close_matches(word.upper(), list(by_upper), n=1, cutoff=0.5)
+    return f" Did you mean '{by_upper[close[0]]}'?" if close else ""
+
+
+def first_few(items: Iterable[object], most: int = 5) -> str:
+    """The first few items, comma-separated, with how many more there are."""
+    shown = list(items)
+    text = ", ".join(str(item) for item in shown[:most])
+    return text + (f" and {len(shown) - most} more" if len(shown) > most else "")

@@ -1,0 +1,114 @@
+"""Labels: from what the user calls a state or an action to an index, and back.
+
+Small non-negative integers are indices already and stay as they are, so that a state that was never
+visited keeps its place. Strings, negative numbers and sparse ids are numbered in sorted order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from deadweight.errors import DataError, first_few
+from deadweight.typing import AnyArray, IntArray, Labels
+
+
+def is_dense(largest: int, distinct: int) -> bool:
+    """Whether integer labels with this largest value are kept as indices."""
+    return largest <= 10 * distinct + 1_000
+
+
+def encode(values: AnyArray, what: str) -> tuple[IntArray, Labels]:
+    """Codes of `values` and the labels they stand for, `labels[codes] == values`.
+
+    >>> encode(np.array([2, 0, 2]), "state")[1]
+    array([0, 1, 2])
+    >>> encode(np.array(["b", "a"]), "state")
+    (array([1, 0]), array(['a', 'b'], dtype=object))
+    """
+    integers = _as_integers(values)
+    if integers is None:
+        return _encode_objects(values, what)
+    if integers.size == 0:
+        return integers, np.arange(0)
+    largest = int(integers.max())
+    if int(integers.min()) >= 0:
+        # Counting the distinct labels needs a sort; labels that are dense by their number need none.
+        if largest <= 1_000 or is_dense(largest, np.unique(integers).size):
+            return integers, np.arange(largest + 1)
+    labels, codes = np.unique(integers, return_inverse=True)
+    return codes.astype(np.int64, copy=False), labels
+
+
+def as_column(values: Any, what: str) -> AnyArray:
+    """A one-dimensional array of labels; tuples stay whole."""
+    if isinstance(values, np.ndarray):
+        column = values
+    else:
+        items = list(values)
+        if any(isinstance(item, (tuple, list)) for item in items):
+            column = np.empty(len(items), dtype=object)
+            column[:] = [tuple(item) if isinstance(item, list) else item for item in items]
+        else:
+            column = np.asarray(items)
+            if column.dtype.kind in "US" and any(not isinstance(item, str) for item in items):
+                column = np.array(items, dtype=object)  # numpy would turn 1 into "1"
+    if column.ndim != 1:
+        raise DataError(
+            f"The {what} column must have one entry a step; found an array of shape {column.shape}.",
+            fix="Pass a flat column, with several features encoded as one label.",
+        )
+    return column
+
+
+def positions(labels: Labels, wanted: Sequence[Any] | AnyArray) -> IntArray:
+    """Index of each wanted label in `labels`, -1 where there is none."""
+    index = {plain(label): i for i, label in enumerate(labels)}
+    return np.array([index.get(plain(label), -1) for label in wanted], dtype=np.int64)
+
+
+def plain(label: Any) -> Any:
+    """The label as a plain Python object, for messages and look-ups."""
+    return label.item() if isinstance(label, np.generic) else label
+
+
+def _as_integers(values: AnyArray) -> IntArray | None:
+    """The values as integers where that loses nothing, else None."""
+    if values.dtype.kind in "iu":
+        return values.astype(np.int64, copy=False)
+    if values.dtype.kind == "f" and np.isfinite(values).all():
+        rounded = values.astype(np.int64)
+        return rounded if np.array_equal(rounded, values) else None
+    if values.dtype.kind == "O" and all(
+        isinstance(value, (int, np.integer)) and not isinstance(value, bool) for value in values
+    ):
+        return values.astype(np.int64)
+    return None
+
+
+def _encode_objects(values: AnyArray, what: str) -> tuple[IntArray, Labels]:
+    if values.dtype.kind in "US":
+        distinct_text, codes = np.unique(values, return_inverse=True)
+        return codes.astype(np.int64, copy=False), distinct_text.astype(object)
+    missing = np.array([value is None or value != value for value in values], dtype=bool)
+    if missing.any():
+        rows = np.flatnonzero(missing)
+        raise DataError(
+            f"The {what} column must have a label in every row; rows {first_few(rows)} have none.",
+            fix=f"Fill in the missing {what}s or remove their episodes.",
+        )
+    distinct = {plain(value) for value in values}
+    try:
+        ordered = sorted(distinct)
+    except TypeError:
+        kinds = sorted({type(value).__name__ for value in distinct})
+        raise DataError(
+            f"The {what} column must hold labels of one type; found {', '.join(kinds)} together.",
+            fix=f"Convert all {what}s to text, or all to numbers.",
+        ) from None
+    index = {label: i for i, label in enumerate(ordered)}
+    labels = np.empty(len(ordered), dtype=object)
+    labels[:] = ordered
+    return np.array([index[plain(value)] for value in values], dtype=np.int64), labels
