@@ -1,0 +1,156 @@
+"""Blocks: a few thousand cells of a log at a time, episodes by steps.
+
+A block holds m episodes as (m, H) matrices, padded where one is shorter than the longest. Padding costs
+little because blocks are cut from the episodes in order of length, and nothing at all where all lengths are
+equal: then every column is a view. Blocks are small enough to stay in cache, so the cost of a pass over
+the log is about one read of its columns. What several estimators need of a block is computed once and kept
+in its cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+
+from deadweight.trajectories import Trajectories
+from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray
+
+BLOCK_CELLS = 1 << 15
+
+T = TypeVar("T")
+
+
+class Block:
+    """Some episodes of a log as (m, H) matrices.
+
+    Attributes:
+      log: the log they come from.
+      rows: (m,) their episode numbers.
+      lengths: (m,) their lengths.
+      horizon: H, the longest of them.
+    """
+
+    def __init__(self, log: Trajectories, rows: IntArray, contiguous: bool) -> None:
+        self.log = log
+        self.rows = rows
+        self.lengths: IntArray = log.lengths[rows]
+        self.horizon = int(self.lengths.max())
+        self._cache: dict[Hashable, Any] = {}
+        self._slice = (
+            slice(int(log.offsets[rows[0]]), int(log.offsets[rows[-1] + 1])) if contiguous else None
+        )
+
+    @property
+    def n(self) -> int:
+        """Number of episodes, m."""
+        return len(self.rows)
+
+    @cached_property
+    def alive(self) -> BoolArray | None:
+        """(m, H) False on padding; None when there is none."""
+        if self._slice is not None or (self.lengths == self.horizon).all():
+            return None
+        return np.arange(self.horizon) < self.lengths[:, None]
+
+    @cached_property
+    def _index(self) -> IntArray:
+        first = self.log.offsets[self.rows][:, None]
+        return first + np.minimum(np.arange(self.horizon), self.lengths[:, None] - 1)
+
+    def take(self, column: AnyArray, fill: float) -> AnyArray:
+        """(m, H) cells of a per-step column, `fill` on padding. A view where that is possible."""
+        if self._slice is not None:
+            return column[self._slice].reshape(self.n, self.horizon)
+        cells = column[self._index]
+        if self.alive is not None:
+            cells[~self.alive] = fill
+        return cells
+
+    def flat(self, cells: AnyArray) -> AnyArray:
+        """The cells of an (m, H) matrix that are steps of the log, in one row."""
+        return cells.ravel() if self.alive is None else cells[self.alive]
+
+    @cached_property
+    def states(self) -> IntArray:
+        """(m, H), 0 on padding."""
+        return self.take(self.log.states, 0)
+
+    @cached_property
+    def actions(self) -> IntArray:
+        """(m, H), 0 on padding."""
+        return self.take(self.log.actions, 0)
+
+    @cached_property
+    def rewards(self) -> FloatArray:
+        """(m, H), 0 on padding."""
+        return self.take(self.log.rewards, 0.0)
+
+    @cached_property
+    def next_states(self) -> IntArray:
+        """(m, H), -1 where the task ended, where the log does not say, and on padding."""
+        return self.take(self.log.next_states, -1)
+
+    @cached_property
+    def times(self) -> IntArray:
+        """(m, H) the step number of each cell."""
+        return np.broadcast_to(np.arange(self.horizon), (self.n, self.horizon))
+
+    @cached_property
+    def last(self) -> BoolArray:
+        """(m, H) True at each episode's last step."""
+        return self.times == self.lengths[:, None] - 1
+
+    def returns(self, gamma: float) -> FloatArray:
+        """(m,) discounted return of each episode."""
+        return self.once(("returns", gamma), lambda: discounted_sum(self.rewards, gamma))
+
+    def pairs(self, n_actions: int) -> IntArray:
+        """(m, H) index s * A + a of each step's state and action."""
+
+        def compute() -> IntArray:
+            index = self.states * n_actions
+            index += self.actions
+            return index
+
+        return self.once(("pairs", n_actions), compute)
+
+    def once(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """compute(), kept for whoever asks for the same key again."""
+        if key not in self._cache:
+            self._cache[key] = compute()
+        value: T = self._cache[key]
+        return value
+
+
+def blocks(log: Trajectories, cells: int = BLOCK_CELLS) -> Iterator[Block]:
+    """The log in blocks of about `cells` cells. Which episodes share a block depends on the log only."""
+    lengths = log.lengths
+    if lengths.min() == lengths.max():
+        size = max(1, cells // int(lengths[0]))
+        for lo in range(0, log.n_episodes, size):
+            yield Block(log, np.arange(lo, min(lo + size, log.n_episodes)), contiguous=True)
+        return
+    order = np.argsort(lengths, kind="stable")
+    ordered = lengths[order]
+    lo = 0
+    while lo < log.n_episodes:
+        most = max(1, cells // int(ordered[lo]))
+        padded = np.arange(1, most + 1)[: log.n_episodes - lo] * ordered[lo : lo + most]
+        size = max(1, int(np.searchsorted(padded, cells, side="right")))
+        yield Block(log, order[lo : lo + size], contiguous=False)
+        lo += size
+
+
+def discounted_sum(cells: FloatArray, gamma: float) -> FloatArray:
+    """(m,) sum over the columns of gamma**t * cells."""
+    if gamma == 1.0:
+        return np.add.reduce(cells, axis=1)
+    return np.add.reduce(cells * powers(gamma, cells.shape[1]), axis=1)
+
+
+def powers(gamma: float, count: int) -> FloatArray:
+    """(count,) gamma**0, gamma**1, ..."""
+    return np.ones(count) if gamma == 1.0 else gamma ** np.arange(count)

@@ -1,0 +1,115 @@
+"""Running products of ratios that neither overflow nor vanish.
+
+Products are taken linearly, which is several times faster than sums of logarithms and gives exactly 1 when
+pi_e = pi_b. Where a product could leave the range of doubles, it is carried as value * 2**exponent, with a
+new exponent every few steps. The test is on what the product *could* reach on its way: an excursion that
+comes back is caught as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from deadweight.typing import FloatArray, IntArray
+
+# Products are safe up to exp(+-300): their squares, and squares times returns, are still doubles.
+SAFE_LOG = 300.0
+
+
+@dataclass(frozen=True, eq=False)
+class Running:
+    """Weights `values * 2**exponents`; no exponents means that all are zero."""
+
+    values: FloatArray  # (m, C)
+    exponents: IntArray | None = None  # (m, C)
+
+    @property
+    def last(self) -> Running:
+        """The last column, (m, 1)."""
+        return self._columns(slice(-1, None))
+
+    @property
+    def lagged(self) -> Running:
+        """(m, C + 1): the weight before each step, 1 before the first, and the final one after the last."""
+        m = len(self.values)
+        values = np.concatenate([np.ones((m, 1)), self.values], axis=1)
+        if self.exponents is None:
+            return Running(values)
+        return Running(values, np.concatenate([np.zeros((m, 1), dtype=np.int64), self.exponents], axis=1))
+
+    def linear(self) -> FloatArray:
+        """The weights as doubles; too large ones become inf."""
+        return times(self, 1.0)
+
+    def relative_to(self, shift: IntArray | int) -> FloatArray:
+        """The weights divided by 2**shift, column by column."""
+        if self.exponents is None and np.all(shift == 0):
+            return self.values
+        exponents = 0 if self.exponents is None else self.exponents
+        return scale(self.values, exponents - shift)
+
+    def _columns(self, which: slice) -> Running:
+        exponents = None if self.exponents is None else self.exponents[:, which]
+        return Running(self.values[:, which], exponents)
+
+
+def scale(values: FloatArray, exponents: IntArray | int) -> FloatArray:
+    """values * 2**exponents, with exponents of any size."""
+    return np.ldexp(values, np.clip(exponents, -5_000, 5_000).astype(np.int32))
+
+
+def times(weights: Running, factor: FloatArray | float) -> FloatArray:
+    """weights * factor as doubles. Zero factors give zero even where the weight is too large."""
+    product = weights.values * factor
+    if weights.exponents is None:
+        return product
+    with np.errstate(over="ignore"):
+        return scale(product, weights.exponents)
+
+
+def running_product(ratios: FloatArray, log_bound: float | None = None) -> Running:
+    """Running products of each row.
+
+    Args:
+      ratios: (m, H), none negative; NaN passes through.
+      log_bound: a bound on abs(log(ratio)) over the positive ratios, when one is known.
+
+    >>> tiny = running_product(np.full((1, 1_000), 1e-12)).last
+    >>> bool(abs(np.log10(tiny.values[0, 0]) + tiny.exponents[0, 0] * np.log10(2) + 12_000) < 1e-6)
+    True
+    """
+    horizon = ratios.shape[1]
+    bound = largest_log(ratios) if log_bound is None else log_bound
+    if bound * horizon <= SAFE_LOG:
+        return Running(np.multiply.accumulate(ratios, axis=1))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.where(ratios > 0, np.abs(np.log(ratios)), 0.0)
+    if logs.sum(axis=1).max() <= SAFE_LOG:
+        return Running(np.multiply.accumulate(ratios, axis=1))
+    return _scaled_product(ratios, max(1, int(SAFE_LOG / logs.max())))
+
+
+def largest_log(ratios: FloatArray) -> float:
+    """max abs(log(ratio)) over the positive ratios; 0 when there are none."""
+    positive = ratios[ratios > 0]
+    if positive.size == 0:
+        return 0.0
+    return float(max(abs(np.log(positive.max())), abs(np.log(positive.min()))))
+
+
+def _scaled_product(ratios: FloatArray, stride: int) -> Running:
+    """Running products with a new exponent every `stride` steps."""
+    values = np.empty_like(ratios)
+    exponents = np.empty(ratios.shape, dtype=np.int64)
+    mantissa, exponent = np.ones(len(ratios)), np.zeros(len(ratios), dtype=np.int64)
+    for lo in range(0, ratios.shape[1], stride):
+        part = np.multiply.accumulate(ratios[:, lo : lo + stride], axis=1) * mantissa[:, None]
+        values[:, lo : lo + stride] = part
+        exponents[:, lo : lo + stride] = exponent[:, None]
+        mantissa, extra = np.frexp(part[:, -1])
+        exponent = exponent + extra
+        if stride == 1:  # a single ratio may be as large as the whole safe range
+            values[:, lo], exponents[:, lo] = mantissa, exponent
+    return Running(values, exponents)

@@ -1,0 +1,148 @@
+"""Weighting: the ratios of a log, and which of them are kept.
+
+The prefix S of the paper is this file: the kept ratio k_t is 1 in a dropped state and rho_t elsewhere. Every
+estimator is written with k_t and is its plain self when nothing is dropped. The full ratios are never
+overwritten: incremental and density-ratio estimators need both.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NoReturn
+
+import numpy as np
+
+from deadweight.blocks import Block
+from deadweight.errors import SupportError, first_few
+from deadweight.labels import plain
+from deadweight.policies import PolicyPair
+from deadweight.running import Running, largest_log, running_product
+from deadweight.trajectories import Trajectories
+from deadweight.typing import BoolArray, FloatArray
+
+
+class Weighting:
+    """Ratios of a policy pair with a drop applied.
+
+    Args:
+      pair: the two policies.
+      drop: (S,) boolean, the states whose ratios are dropped; or (steps,), one flag a step, with
+        `per_step=True`; or None.
+      keep_first: never drop the ratio of an episode's first step (as the authors' DRSIS does).
+    """
+
+    def __init__(
+        self,
+        pair: PolicyPair,
+        drop: BoolArray | None = None,
+        per_step: bool = False,
+        keep_first: bool = False,
+    ) -> None:
+        self.pair = pair
+        self.drop = drop if drop is not None and drop.any() else None
+        self.per_step = per_step
+        self.keep_first = keep_first
+
+    @cached_property
+    def _tables(self) -> tuple[FloatArray, FloatArray, float] | None:
+        """Full and kept ratio of every (s, a), flat, and a bound on abs(log) of the kept ones."""
+        pi_e, pi_b = self.pair.pi_e, self.pair.pi_b
+        if pi_e is None or pi_b is None:
+            return None
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # NaN marks pi_b = 0, which is an error if the pair was ever logged: it spreads to every result.
+            rho = np.where(pi_b > 0, pi_e / pi_b, np.nan)
+        kept = rho
+        if self.drop is not None and not self.per_step:
+            kept = np.where(self.drop[:, None] & ~np.isnan(rho), 1.0, rho)
+        return rho.ravel(), kept.ravel(), largest_log(kept)
+
+    def full(self, block: Block) -> FloatArray:
+        """(m, H) rho_t, 1 on padding."""
+        return block.once((id(self.pair), "rho"), lambda: self._full(block))
+
+    def _full(self, block: Block) -> FloatArray:
+        if self._tables is not None:
+            return self._from_table(self._tables[0], block)
+        log, pair = block.log, self.pair
+        top = _of_logged_actions(pair.pi_e, log.target_probs, block, pair.n_actions)
+        bottom = _of_logged_actions(pair.pi_b, log.propensities, block, pair.n_actions)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratios = np.where(bottom > 0, top / bottom, np.nan)
+        if block.alive is not None:
+            ratios[~block.alive] = 1.0
+        return ratios
+
+    def dropped(self, block: Block) -> BoolArray | None:
+        """(m, H) True where the ratio is dropped; None when none is."""
+        if self.drop is None:
+            return None
+        return block.once((id(self), "dropped"), lambda: self._dropped(block))
+
+    def _dropped(self, block: Block) -> BoolArray:
+        assert self.drop is not None
+        if self.per_step:
+            marks = block.take(self.drop, False)
+        else:
+            marks = self.drop[block.states]
+            if block.alive is not None:
+                marks = marks & block.alive
+        if self.keep_first:
+            marks = marks.copy()
+            marks[:, 0] = False
+        return marks
+
+    def kept(self, block: Block) -> FloatArray:
+        """(m, H) k_t: rho_t, or 1 where the ratio is dropped; 1 on padding."""
+        if self.drop is None:
+            return self.full(block)
+        return block.once((id(self), "kept"), lambda: self._kept(block))
+
+    def _kept(self, block: Block) -> FloatArray:
+        if self._tables is not None and not self.per_step and not self.keep_first:
+            return self._from_table(self._tables[1], block)
+        rho, marks = self.full(block), self.dropped(block)
+        assert marks is not None
+        return np.where(marks & ~np.isnan(rho), 1.0, rho)
+
+    def _from_table(self, table: FloatArray, block: Block) -> FloatArray:
+        ratios = table.take(block.pairs(self.pair.n_actions))
+        if block.alive is not None:
+            ratios[~block.alive] = 1.0
+        return ratios
+
+    def running(self, block: Block) -> Running:
+        """Cumulative kept weights W_t, (m, H); after the end they keep their last value."""
+        if self.drop is None:  # shared by every weighting of the pair that drops nothing
+            return block.once((id(self.pair), "running"), lambda: self._running(block))
+        return block.once((id(self), "running"), lambda: self._running(block))
+
+    def _running(self, block: Block) -> Running:
+        bound = None if self._tables is None or self.per_step or self.keep_first else self._tables[2]
+        return running_product(self.kept(block), bound)
+
+
+def refuse_unsupported(pair: PolicyPair, log: Trajectories) -> NoReturn:
+    """Name the logged steps to which pi_b gives probability zero."""
+    assert pair.pi_b is not None
+    rows = np.flatnonzero(pair.pi_b[log.states, log.actions] == 0)
+    row = int(rows[0])
+    cells = {
+        (plain(pair.state_labels[s]), plain(pair.action_labels[a]))
+        for s, a in zip(log.states[rows], log.actions[rows], strict=True)
+    }
+    raise SupportError(
+        f"pi_b gives probability 0 to action {plain(pair.action_labels[log.actions[row]])!r} in state "
+        f"{plain(pair.state_labels[log.states[row]])!r}, which was logged in {log.where(row)} "
+        f"({len(rows)} such steps; (state, action): {first_few(sorted(cells, key=str))}).",
+        fix="Correct pi_b, or take the policy that was observed: pi_b=deadweight.estimate_behaviour(log).",
+    )
+
+
+def _of_logged_actions(
+    policy: FloatArray | None, column: FloatArray | None, block: Block, n_actions: int
+) -> FloatArray:
+    if policy is not None:
+        return policy.ravel().take(block.pairs(n_actions))
+    assert column is not None
+    return block.take(column, 1.0)
