@@ -39,6 +39,6 @@ def check_probability_column(
             f"{name} is 0 in {where(int(zero[0]))}"
             + (f" and {zero.size - 1} more rows" if zero.size > 1 else "")
             + ", but the action was taken there.",
-            fix="A logged action has a positive behaviour probability: correct the column, or estimate it with "
-            "deadweight.estimate_behaviour(log).",
+            fix="A logged action has a positive behaviour probability: correct the column, or estimate it "
+            "with deadweight.estimate_behaviour(log).",
         )

@@ -37,11 +37,12 @@ class TabularMDP:
       -2.0
     """
 
-    P: Sparse
     r: FloatArray
     d0: FloatArray
     horizon: int | None
     transition_rewards: FloatArray | None
+    _stored: Sparse
+    _spread: FloatArray | None
 
     def __init__(self, P: Any, R: Any, d0: Any, horizon: int | None = None) -> None:
         table, n_states, n_actions = read_transitions(P)
@@ -64,10 +65,15 @@ class TabularMDP:
         d0: FloatArray,
         horizon: int | None = None,
         transition_rewards: FloatArray | None = None,
+        spread: FloatArray | None = None,
     ) -> TabularMDP:
-        """Arrays in the final form already (canonical CSR, no stored zeros): neither checked nor copied."""
+        """Arrays in the final form already (canonical CSR, no stored zeros): neither checked nor copied.
+
+        `spread` (S*A,) is probability that every successor has on top of P. Smoothed counts would fill P;
+        kept apart, they cost one number a row.
+        """
         mdp = cls.__new__(cls)
-        mdp._fill(P, r, d0, horizon, transition_rewards)
+        mdp._fill(P, r, d0, horizon, transition_rewards, spread)
         return mdp
 
     def _fill(
@@ -77,18 +83,30 @@ class TabularMDP:
         d0: FloatArray,
         horizon: int | None,
         transition_rewards: FloatArray | None,
+        spread: FloatArray | None = None,
     ) -> None:
-        for array in (P.data, P.indices, P.indptr, r, d0, transition_rewards):
+        for array in (P.data, P.indices, P.indptr, r, d0, transition_rewards, spread):
             if array is not None:
                 array.flags.writeable = False
-        self.__dict__.update(P=P, r=r, d0=d0, horizon=horizon, transition_rewards=transition_rewards)
+        self.__dict__.update(
+            _stored=P, r=r, d0=d0, horizon=horizon, transition_rewards=transition_rewards, _spread=spread
+        )
+
+    @cached_property
+    def P(self) -> Sparse:
+        """(S*A, S+1) transition probabilities, row s*A + a, last column = termination."""
+        if self._spread is None:
+            return self._stored
+        from scipy import sparse
+
+        return sparse.csr_array(self._stored.toarray() + self._spread[:, None])
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a TabularMDP cannot be changed ('{name}'); build a new one")
 
     def __repr__(self) -> str:
         ends = "until termination" if self.horizon is None else f"horizon {self.horizon}"
-        sizes = f"{self.n_states} states, {self.n_actions} actions, {self.P.nnz} transitions"
+        sizes = f"{self.n_states} states, {self.n_actions} actions, {self._stored.nnz} transitions"
         return f"TabularMDP({sizes}, {ends})"
 
     @property
@@ -108,18 +126,18 @@ class TabularMDP:
         Many pairs (s, a) share their successors: moves that meet in one cell, actions never seen in a log.
         Equal rows give equal products, so each is multiplied once.
         """
-        order = np.arange(self.P.shape[0]).reshape(self.r.shape).T.ravel()
+        order = np.arange(self._stored.shape[0]).reshape(self.r.shape).T.ravel()
         # Equal rows have bit-equal products with any vector; the comparison below settles the converse.
-        probe: Any = self.P @ np.random.default_rng(0).random(self.P.shape[1])
+        probe: Any = self._stored @ np.random.default_rng(0).random(self._stored.shape[1])
         _, first, index = np.unique(probe, return_index=True, return_inverse=True)
-        twins = self.P[first[index]] if first.size < 0.7 * probe.size else None
+        twins = self._stored[first[index]] if first.size < 0.7 * probe.size else None
         if twins is None or not (
-            np.array_equal(twins.indptr, self.P.indptr)
-            and np.array_equal(twins.indices, self.P.indices)
-            and np.array_equal(twins.data, self.P.data)
+            np.array_equal(twins.indptr, self._stored.indptr)
+            and np.array_equal(twins.indices, self._stored.indices)
+            and np.array_equal(twins.data, self._stored.data)
         ):
-            return self.P[order], None
-        return self.P[first], index[order]
+            return self._stored[order], None
+        return self._stored[first], index[order]
 
 
 def policy_table(pi: Any, mdp: TabularMDP) -> FloatArray:
@@ -153,14 +171,17 @@ def backward(
     pi_by_action = np.ascontiguousarray(policy_table(pi, mdp).T)  # (A, S)
     r_by_action = np.ascontiguousarray(mdp.r.T)
     rows, index = mdp._distinct
+    spread = None if mdp._spread is None else np.ascontiguousarray(mdp._spread.reshape(mdp.r.shape).T)
     v = np.zeros(mdp.n_states + 1)  # the last entry is termination and stays 0
     weighted = np.empty_like(pi_by_action)
     check_gamma(gamma)
     for t in reversed(range(checked_horizon(horizon))):
         following: Any = rows @ v
-        if gamma != 1.0:
-            following *= gamma
         q = (following if index is None else following.take(index)).reshape(r_by_action.shape)
+        if spread is not None:
+            q += spread * v.sum()
+        if gamma != 1.0:
+            q *= gamma
         q += r_by_action
         v = np.zeros(mdp.n_states + 1)
         np.multiply(pi_by_action, q, out=weighted)

@@ -133,15 +133,6 @@ class PolicyPair:
             )
         return self.pi_e
 
-    def pi_b_of_all_actions(self, log: Trajectories) -> FloatArray:
-        """pi_b as a table; estimated from counts when only propensities were logged."""
-        if self.pi_b is not None:
-            return self.pi_b
-        counts = np.bincount(
-            log.states * self.n_actions + log.actions, minlength=self.n_states * self.n_actions
-        )
-        return frequencies(counts.reshape(self.n_states, self.n_actions))
-
 
 def pair_policies(
     log: Trajectories, pi_e: TabularPolicy | npt.ArrayLike | None, pi_b: TabularPolicy | npt.ArrayLike | None

@@ -7,8 +7,9 @@ overwritten: incremental and density-ratio estimators need both.
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Hashable
 from functools import cached_property
-from typing import NoReturn
 
 import numpy as np
 
@@ -43,6 +44,18 @@ class Weighting:
         self.per_step = per_step
         self.keep_first = keep_first
 
+    def keeping_first(self) -> Weighting:
+        """The same weighting, except that first steps keep their ratios."""
+        return Weighting(self.pair, self.drop, self.per_step, keep_first=True)
+
+    @cached_property
+    def key(self) -> Hashable:
+        """Weightings with equal keys keep the same ratios."""
+        if self.drop is None:
+            return id(self.pair)
+        digest = hashlib.blake2b(self.drop.tobytes(), digest_size=16).hexdigest()
+        return (id(self.pair), digest, self.per_step, self.keep_first)
+
     @cached_property
     def _tables(self) -> tuple[FloatArray, FloatArray, float] | None:
         """Full and kept ratio of every (s, a), flat, and a bound on abs(log) of the kept ones."""
@@ -50,7 +63,7 @@ class Weighting:
         if pi_e is None or pi_b is None:
             return None
         with np.errstate(divide="ignore", invalid="ignore"):
-            # NaN marks pi_b = 0, which is an error if the pair was ever logged: it spreads to every result.
+            # Pairs with pi_b = 0 are never logged (`refuse_unsupported`); NaN keeps that promise visible.
             rho = np.where(pi_b > 0, pi_e / pi_b, np.nan)
         kept = rho
         if self.drop is not None and not self.per_step:
@@ -77,7 +90,7 @@ class Weighting:
         """(m, H) True where the ratio is dropped; None when none is."""
         if self.drop is None:
             return None
-        return block.once((id(self), "dropped"), lambda: self._dropped(block))
+        return block.once((self.key, "dropped"), lambda: self._dropped(block))
 
     def _dropped(self, block: Block) -> BoolArray:
         assert self.drop is not None
@@ -96,7 +109,7 @@ class Weighting:
         """(m, H) k_t: rho_t, or 1 where the ratio is dropped; 1 on padding."""
         if self.drop is None:
             return self.full(block)
-        return block.once((id(self), "kept"), lambda: self._kept(block))
+        return block.once((self.key, "kept"), lambda: self._kept(block))
 
     def _kept(self, block: Block) -> FloatArray:
         if self._tables is not None and not self.per_step and not self.keep_first:
@@ -113,19 +126,20 @@ class Weighting:
 
     def running(self, block: Block) -> Running:
         """Cumulative kept weights W_t, (m, H); after the end they keep their last value."""
-        if self.drop is None:  # shared by every weighting of the pair that drops nothing
-            return block.once((id(self.pair), "running"), lambda: self._running(block))
-        return block.once((id(self), "running"), lambda: self._running(block))
+        return block.once((self.key, "running"), lambda: self._running(block))
 
     def _running(self, block: Block) -> Running:
         bound = None if self._tables is None or self.per_step or self.keep_first else self._tables[2]
         return running_product(self.kept(block), bound)
 
 
-def refuse_unsupported(pair: PolicyPair, log: Trajectories) -> NoReturn:
-    """Name the logged steps to which pi_b gives probability zero."""
-    assert pair.pi_b is not None
+def refuse_unsupported(pair: PolicyPair, log: Trajectories) -> None:
+    """Refuse a log with steps to which pi_b gives probability zero, and name them."""
+    if pair.pi_b is None:
+        return
     rows = np.flatnonzero(pair.pi_b[log.states, log.actions] == 0)
+    if rows.size == 0:
+        return
     row = int(rows[0])
     cells = {
         (plain(pair.state_labels[s]), plain(pair.action_labels[a]))

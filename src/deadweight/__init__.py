@@ -1,0 +1,30 @@
+"""deadweight: off-policy evaluation without the dead weight."""
+
+from deadweight._version import __version__
+from deadweight.estimate import estimate, evaluate
+from deadweight.estimators.names import ESTIMATORS
+from deadweight.mdp import TabularMDP, policy_value, q_values
+from deadweight.model import fit_mdp
+from deadweight.options import PUBLISHED
+from deadweight.policies import TabularPolicy, estimate_behaviour
+from deadweight.results import Estimate, Evaluation
+from deadweight.states import StateSet
+from deadweight.trajectories import Trajectories
+
+__all__ = [
+    "ESTIMATORS",
+    "PUBLISHED",
+    "Estimate",
+    "Evaluation",
+    "StateSet",
+    "TabularMDP",
+    "TabularPolicy",
+    "Trajectories",
+    "__version__",
+    "estimate",
+    "estimate_behaviour",
+    "evaluate",
+    "fit_mdp",
+    "policy_value",
+    "q_values",
+]

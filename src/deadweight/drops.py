@@ -1,0 +1,121 @@
+"""Drops: what the user may pass as `drop=`, turned into one boolean a state or one a step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from deadweight.errors import DropError, first_few
+from deadweight.labels import plain, positions
+from deadweight.policies import PolicyPair
+from deadweight.states import StateSet
+from deadweight.trajectories import Trajectories
+from deadweight.typing import BoolArray
+from deadweight.weighting import Weighting
+
+
+@dataclass(frozen=True, eq=False)
+class Drop:
+    """Which ratios are dropped.
+
+    Exactly one of `states` and `steps` is given: a set of states, or one flag for each step of the log.
+    """
+
+    states: StateSet | None = None
+    steps: BoolArray | None = None
+
+    def weighting(self, pair: PolicyPair) -> Weighting:
+        """The kept ratios of this drop."""
+        if self.steps is not None:
+            return Weighting(pair, self.steps, per_step=True)
+        return Weighting(pair, None if self.states is None else self.states.mask)
+
+    def flags(self, log: Trajectories) -> BoolArray:
+        """(steps,) which steps of the log are dropped."""
+        if self.steps is not None:
+            return self.steps
+        mask = self.mask(log.n_states)
+        flags: BoolArray = mask[log.states]
+        return flags
+
+    def mask(self, n_states: int) -> BoolArray:
+        """(S,) dropped states; none for a per-step drop."""
+        return np.zeros(n_states, dtype=bool) if self.states is None else self.states.mask
+
+
+NOTHING_DROPPED = Drop()
+
+
+def given_drop(drop: Any, pair: PolicyPair, log: Trajectories) -> Drop:
+    """A drop from a `StateSet`, a list of labels, a boolean array a state or a step, or None.
+
+    Rules by name ("auto", "q-gap:1.0") are resolved by `deadweight.negligible`.
+    """
+    if drop is None:
+        return NOTHING_DROPPED
+    if isinstance(drop, Drop):
+        return drop
+    if isinstance(drop, StateSet):
+        return Drop(states=_from_state_set(drop, pair))
+    array = drop if isinstance(drop, np.ndarray) else None
+    if array is None and not isinstance(drop, (str, bytes)) and _all_booleans(drop):
+        array = np.array(list(drop), dtype=bool)
+    if array is not None and array.dtype == bool:
+        return _from_flags(array, pair, log)
+    if isinstance(drop, (str, bytes)) or not hasattr(drop, "__iter__"):
+        raise DropError(
+            f"drop must be None, a rule, a StateSet, a list of states or a boolean array; found {drop!r}.",
+            fix='Rules are "auto", "q-gap:1.0", "covariance:0.01" and "return-test:0.05".',
+        )
+    return Drop(states=_from_labels(list(drop), pair))
+
+
+def _all_booleans(drop: Any) -> bool:
+    if not isinstance(drop, Sequence) or len(drop) == 0:
+        return False
+    return all(isinstance(flag, (bool, np.bool_)) for flag in drop)
+
+
+def _from_flags(flags: BoolArray, pair: PolicyPair, log: Trajectories) -> Drop:
+    # A mask that fits both readings is taken as one flag a state, the common case.
+    if flags.ndim == 1 and log.n_states <= len(flags) <= pair.n_states:
+        mask = np.zeros(pair.n_states, dtype=bool)
+        mask[: len(flags)] = flags
+        return Drop(states=StateSet(mask, pair.state_labels, "given as a mask"))
+    if flags.shape == (log.n_steps,):
+        return Drop(steps=flags)
+    raise DropError(
+        f"A boolean drop needs one flag a state ({pair.n_states}) or one a step ({log.n_steps}); found shape "
+        f"{flags.shape}.",
+        fix="Pass a list of state labels instead, or a mask of one of these lengths.",
+    )
+
+
+def _from_labels(labels: list[Any], pair: PolicyPair) -> StateSet:
+    index = positions(pair.state_labels, labels)
+    unknown = [plain(label) for label, i in zip(labels, index, strict=True) if i < 0]
+    if unknown:
+        raise DropError(
+            f"drop names states that neither the log nor the policies have: {first_few(unknown)}.",
+            fix=f"States are labelled {first_few(plain(label) for label in pair.state_labels)}.",
+        )
+    mask = np.zeros(pair.n_states, dtype=bool)
+    mask[index] = True
+    return StateSet(mask, pair.state_labels, "given by label")
+
+
+def _from_state_set(states: StateSet, pair: PolicyPair) -> StateSet:
+    """The set in the pair's index order, whichever log or policy it was made for."""
+    if len(states.labels) == pair.n_states and all(
+        plain(a) == plain(b) for a, b in zip(states.labels, pair.state_labels, strict=True)
+    ):
+        return states
+    moved = _from_labels([label for label in states.states if label in set(_plain(pair))], pair)
+    return StateSet(moved.mask, pair.state_labels, states.origin)
+
+
+def _plain(pair: PolicyPair) -> list[Any]:
+    return [plain(label) for label in pair.state_labels]

@@ -1,0 +1,1 @@
+"""The estimators of the paper and beyond it, one family a file; `names` is their table."""

@@ -1,0 +1,49 @@
+r"""The correction (C-SIS, C-WSIS, C-SPDIS, C-WSPDIS), and with it the bias of every state-based estimate.
+
+Dropping the ratios of a set D evaluates mu_D, the policy equal to pi_b on D and to pi_e elsewhere. By the
+performance-difference lemma the value that is lost is
+
+.. math:: m = \frac1n \sum_i \sum_t \gamma^t B_{1:t-1} \, 1\{s_t \in D\} \, \delta_t(s_t), \qquad
+   \delta_t(s) = \sum_a (\pi_e(a|s) - \pi_b(a|s)) \, Q_t(s, a)
+
+With the fitted Q this is a low-noise estimate of -bias, where the empirical Cov(A, BG) carries all the noise
+that dropping was to avoid. The corrected estimators add m; weighted ones with self-normalised B.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import numpy as np
+
+from deadweight.blocks import Block
+from deadweight.estimators.product import Terms, normaliser_members
+from deadweight.typing import FloatArray
+from deadweight.weighting import Weighting
+
+
+class MissingAdvantage:
+    """Terms of m: (B_{1:t-1}, delta_t(s_t)) at each dropped step.
+
+    Args:
+      delta: (T, S).
+    """
+
+    def __init__(self, delta: FloatArray) -> None:
+        self.delta = delta
+
+    @property
+    def key(self) -> Hashable:
+        """One for each table of advantages."""
+        return ("missing-advantage", id(self.delta))
+
+    def __call__(self, block: Block, weighting: Weighting, gamma: float, finished: str) -> list[Terms]:
+        """One term a step, zero where the ratio was kept; the weight goes on one step past the end."""
+        values = np.zeros((block.n, block.horizon + 1))
+        dropped = weighting.dropped(block)
+        if dropped is not None:
+            values[:, :-1] = np.where(dropped, self.delta[block.times, block.states], 0.0)
+        members = normaliser_members(block, finished)
+        if members is not None:
+            members = np.concatenate([members, np.zeros((block.n, 1), dtype=bool)], axis=1)
+        return [Terms(weighting.running(block).lagged, values, counted=members)]

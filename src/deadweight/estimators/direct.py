@@ -1,0 +1,158 @@
+r"""The direct method (DM): the value of pi_e in the fitted model, without any ratio.
+
+.. math:: \hat G = \sum_s \hat d_0(s) \hat V_0(s)
+
+Its standard error follows from the influence of one step on the model. With occupancies d_t of pi_e in the
+model, a visit of (s, a) that leads to s' with reward r moves the estimate by
+
+.. math:: \frac{\pi_e(a|s)}{n(s,a)} \sum_t \gamma^t d_t(s) \left[ r - \hat r(s,a)
+   + \gamma \left( V_{t+1}(s') - \sum_{s''} \hat P(s''|s,a) V_{t+1}(s'') \right) \right]
+
+and, where unseen actions borrow the state's pooled transitions, by their share of the same. It measures
+sampling noise only: what the model gets wrong in the limit is not in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from deadweight.blocks import Block
+from deadweight.estimators.base import Fit
+from deadweight.mdp import TabularMDP, backward
+from deadweight.model import Counts, successors
+from deadweight.typing import FloatArray
+
+
+@dataclass(frozen=True)
+class Episodes:
+    """A number of episodes."""
+
+    n: int
+
+    def merge(self, other: Episodes) -> Episodes:
+        """Both together."""
+        return Episodes(self.n + other.n)
+
+
+class Direct:
+    """DM.
+
+    Args:
+      model: the fitted model, or the one that the user gives.
+      pi_e: (S, A).
+      horizon: T.
+      gamma: discount.
+      counts: what the model was fitted to; None for a given model, whose value has no sampling noise.
+      pools: whether unseen actions borrow the state's transitions.
+    """
+
+    def __init__(
+        self,
+        model: TabularMDP,
+        pi_e: FloatArray,
+        horizon: int,
+        gamma: float,
+        counts: Counts | None,
+        pools: bool,
+    ) -> None:
+        self.model, self.pi_e, self.horizon, self.gamma = model, pi_e, horizon, gamma
+        self.counts, self.pools = counts, pools
+
+    @property
+    def key(self) -> Hashable:
+        """One for each model."""
+        return ("direct", id(self.model), self.gamma)
+
+    def summarise(self, block: Block) -> Episodes:
+        """Nothing to sum: the model has it all."""
+        return Episodes(block.n)
+
+    def finish(self, summary: Episodes, weighted: bool) -> Fit:
+        """The model's value, and the influence of each episode on it."""
+        v = np.zeros((self.horizon + 1, self.model.n_states + 1))  # with V = 0 after the end, in each row
+        for t, _, v_t in backward(self.model, self.pi_e, self.horizon, self.gamma):
+            v[t, :-1] = v_t
+        value = float(self.model.d0 @ v[0, :-1])
+        if self.counts is None:
+            return Fit(value, std_error=0.0)
+        moves = _Influence(self, self.counts, v, summary.n)
+        return Fit(value, influence=moves)
+
+
+class _Influence:
+    """Influence of the episodes of a block on the model's value."""
+
+    def __init__(self, direct: Direct, counts: Counts, v: FloatArray, n: int) -> None:
+
+        model, gamma = direct.model, direct.gamma
+        n_states, n_actions = model.r.shape
+        self.n, self.n_states, self.n_actions = n, n_states, n_actions
+        self.start_value = v[0]
+        rows, after = np.divmod(counts.transitions.keys, n_states + 1)
+        state = rows // n_actions
+        self.keys = np.unique(state * (n_states + 1) + after)
+        src, dst = np.divmod(self.keys, n_states + 1)
+        # occupancy(s) = sum_t gamma^t d_t(s); carried(s, s') = sum_t gamma^(t+1) d_t(s) V_{t+1}(s')
+        chain = _chain(model, direct.pi_e)
+        d, occupancy, carried = model.d0.copy(), np.zeros(n_states), np.zeros(len(self.keys))
+        for t in range(direct.horizon):
+            weight = gamma**t * d
+            occupancy += weight
+            carried += gamma * weight[src] * v[t + 1][dst]
+            d = chain(d)
+        self.carried = carried
+
+        visits, moves = counts.visits(), np.bincount(rows, counts.transitions.sums[0], n_states * n_actions)
+        moves = moves.reshape(n_states, n_actions)
+        lent = direct.pi_e if direct.pools else np.zeros_like(direct.pi_e)
+        borrowed_r = np.where(visits == 0, lent, 0.0).sum(axis=1)
+        borrowed_p = np.where(moves == 0, lent, 0.0).sum(axis=1)
+        self.reward_scale = _divided(direct.pi_e * occupancy[:, None], visits)
+        self.reward_scale_pooled = _divided(borrowed_r * occupancy, visits.sum(axis=1))
+        self.move_scale = _divided(direct.pi_e, moves)
+        self.move_scale_pooled = _divided(borrowed_p, moves.sum(axis=1))
+        self.r = _divided(counts.rewards(), visits)
+        self.r_pooled = _divided(counts.rewards().sum(axis=1), visits.sum(axis=1))
+        # Mean of carried(s, .) over the logged successors of (s, a), and of s.
+        at = np.searchsorted(self.keys, state * (n_states + 1) + after)
+        total: Any = np.bincount(rows, counts.transitions.sums[0] * carried[at], n_states * n_actions)
+        total = total.reshape(n_states, n_actions)
+        self.mean = _divided(total, moves)
+        self.mean_pooled = _divided(total.sum(axis=1), moves.sum(axis=1))
+
+    def __call__(self, block: Block) -> FloatArray:
+        """(m,) influence, up to a constant."""
+        s, a = block.states, block.actions
+        after = successors(block, self.n_states)
+        known = after >= 0
+        at = np.minimum(np.searchsorted(self.keys, s * (self.n_states + 1) + after), len(self.keys) - 1)
+        carried = self.carried[at]
+        change = self.reward_scale[s, a] * (block.rewards - self.r[s, a])
+        change += self.reward_scale_pooled[s] * (block.rewards - self.r_pooled[s])
+        moved = self.move_scale[s, a] * (carried - self.mean[s, a])
+        moved += self.move_scale_pooled[s] * (carried - self.mean_pooled[s])
+        change += np.where(known, moved, 0.0)
+        if block.alive is not None:
+            change = np.where(block.alive, change, 0.0)
+        result: FloatArray = self.start_value[s[:, 0]] + self.n * np.add.reduce(change, axis=1)
+        return result
+
+
+def _chain(model: TabularMDP, pi_e: FloatArray) -> Any:
+    """d -> the next step's state distribution under pi_e in the model."""
+    stored, spread = model._stored, model._spread
+
+    def step(d: FloatArray) -> FloatArray:
+        weights = (d[:, None] * pi_e).ravel()
+        following: FloatArray = (weights @ stored)[:-1]
+        return following if spread is None else following + float(weights @ spread)
+
+    return step
+
+
+def _divided(top: FloatArray, bottom: FloatArray) -> FloatArray:
+    return np.divide(top, bottom, out=np.zeros(np.shape(top)), where=bottom > 0)

@@ -1,0 +1,201 @@
+r"""Marginalised importance sampling (MIS, TMIS and, with a drop, SMIS, STMIS).
+
+State marginals are propagated step by step, so that no product of ratios is ever formed:
+
+.. math:: d_{t+1}(s') = \sum_s \frac{d_t(s)}{n_t(s)} \sum_{i: s_t = s} k_{it} 1[s_{t+1} = s'], \qquad
+   \hat G = \sum_t \gamma^t \sum_s \frac{d_t(s)}{n_t(s)} \sum_{i: s_t = s} k_{it} r_{it}
+
+(Xie, Ma & Wang, 2019). Tabular MIS (Yin & Wang, 2020) is the same recursion with the ratio to what the
+behaviour policy was *seen* to do at time t, pi_e(a|s) n_t(s) / n_t(s, a); on dropped states actions are
+pooled, which is ratio 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import numpy as np
+
+from deadweight.blocks import Block
+from deadweight.estimators.base import Fit
+from deadweight.model import successors
+from deadweight.summaries import KeyedSums
+from deadweight.typing import FloatArray, IntArray
+from deadweight.weighting import Weighting
+
+
+@dataclass(frozen=True, eq=False)
+class MarginalSums:
+    """Sums by (t, s, a'), where a' is the action or, for tabular MIS on dropped states, "any"."""
+
+    n: int
+    cells: KeyedSums  # number, sum of k r, number of steps whose successor is known
+    moves: KeyedSums  # key (t, s, a', s'): sum of k
+    starts: KeyedSums  # key s: number
+
+    def merge(self, other: MarginalSums) -> MarginalSums:
+        """Both together."""
+        return MarginalSums(
+            self.n + other.n,
+            self.cells.merge(other.cells),
+            self.moves.merge(other.moves),
+            self.starts.merge(other.starts),
+        )
+
+
+class Marginalised:
+    """MIS, or tabular MIS when `tabular` is pi_e as a table.
+
+    Args:
+      weighting: the ratios, with the drop applied.
+      gamma: discount.
+      tabular: (S, A) pi_e for tabular MIS; None for MIS.
+      unseen_actions: what tabular MIS does with pi_e's mass on actions not seen in (t, s): "renormalise" the
+        rest, or count it as "zero" (as published).
+    """
+
+    def __init__(
+        self,
+        weighting: Weighting,
+        gamma: float,
+        tabular: FloatArray | None = None,
+        unseen_actions: str = "renormalise",
+    ) -> None:
+        self.weighting, self.gamma = weighting, gamma
+        self.tabular, self.unseen_actions = tabular, unseen_actions
+        self.n_states = weighting.pair.n_states
+        # Actions of plain MIS are all alike; those of tabular MIS are apart, and A stands for "any".
+        self.n_kinds = 1 if tabular is None else weighting.pair.n_actions + 1
+
+    @property
+    def key(self) -> Hashable:
+        """Everything that the sums depend on."""
+        return ("marginalised", self.weighting.key, self.gamma, self.tabular is None, self.unseen_actions)
+
+    def summarise(self, block: Block) -> MarginalSums:
+        """Sums by (t, s, a') and (t, s, a', s')."""
+        cell = self._cell_keys(block)
+        ratio = self._ratios(block)
+        after = successors(block, self.n_states)
+        moving = (after >= 0) & (after < self.n_states)
+        return MarginalSums(
+            block.n,
+            KeyedSums.of(
+                block.flat(cell),
+                1.0,
+                block.flat(ratio * block.rewards),
+                block.flat(after >= 0).astype(np.float64),
+            ),
+            KeyedSums.of(cell[moving] * self.n_states + after[moving], ratio[moving]),
+            KeyedSums.of(block.states[:, 0], 1.0),
+        )
+
+    def _ratios(self, block: Block) -> FloatArray:
+        return np.ones(block.states.shape) if self.tabular is not None else self.weighting.kept(block)
+
+    def _cell_keys(self, block: Block) -> IntArray:
+        """(m, H) key of (t, s, a')."""
+        at = block.times * self.n_states + block.states
+        if self.tabular is None:
+            return at
+        dropped = self.weighting.dropped(block)
+        kind = block.actions if dropped is None else np.where(dropped, self.n_kinds - 1, block.actions)
+        return at * self.n_kinds + kind
+
+    def finish(self, summary: MarginalSums, weighted: bool) -> Fit:
+        """Propagate forwards for the value, backwards for its influence function."""
+        chain = _Chain(self, summary)
+        return Fit(chain.value, influence=chain.influence, flags=chain.flags)
+
+
+class _Chain:
+    """The time-dependent chain of a marginalised estimator.
+
+    Cells are (t, s, a'); nodes are (t, s). A cell's reward and transition sums, times its scales, are its
+    part of pi_e's expectations: 1 / n_t(s) for MIS, pi_e(a|s) / n_t(s, a) for tabular MIS. Transitions are averaged
+    over the steps whose successor is known.
+    """
+
+    def __init__(self, family: Marginalised, sums: MarginalSums) -> None:
+        self.family, self.n = family, sums.n
+        self.cells = sums.cells.keys
+        number, rewards, known = sums.cells.sums
+        self.nodes, self.node_of = np.unique(self.cells // family.n_kinds, return_inverse=True)
+        self.reward_scale, self.flags = self._scales(number)
+        self.move_scale, _ = self._scales(known)
+        times = self.nodes // family.n_states
+        self.discount = family.gamma**times
+
+        cell = np.searchsorted(self.cells, sums.moves.keys // family.n_states)
+        target = (times[self.node_of[cell]] + 1) * family.n_states + sums.moves.keys % family.n_states
+        found = np.minimum(np.searchsorted(self.nodes, target), len(self.nodes) - 1)
+        goes_on = self.nodes[found] == target  # a logged successor that no episode goes on from is lost
+        cell, to, moved = cell[goes_on], found[goes_on], sums.moves.sums[0][goes_on]
+        source, flow = self.node_of[cell], moved * self.move_scale[cell]
+        r = np.bincount(self.node_of, rewards * self.reward_scale, minlength=len(self.nodes))
+
+        self.d, self.v = np.zeros(len(self.nodes)), r.copy()
+        self.d[np.searchsorted(self.nodes, sums.starts.keys)] = sums.starts.sums[0] / sums.n
+        cuts = np.searchsorted(times[source], np.arange(int(times[-1]) + 2))
+        spans = [slice(lo, hi) for lo, hi in zip(cuts[:-1], cuts[1:], strict=True) if hi > lo]
+        for span in spans:
+            np.add.at(self.d, to[span], self.d[source[span]] * flow[span])
+        for span in reversed(spans):
+            np.add.at(self.v, source[span], family.gamma * flow[span] * self.v[to[span]])
+        self.value = float((self.discount * self.d * r).sum())
+
+        # What a step is compared with in its influence: the cell's own mean, or for MIS the node's.
+        carried = np.bincount(cell, moved * self.v[to], minlength=len(self.cells))
+        own = self.node_of if family.tabular is None else np.arange(len(self.cells))
+        self.mean_reward = _mean(rewards, number, own)
+        self.mean_carried = _mean(carried, known, own)
+
+    def _scales(self, number: FloatArray) -> tuple[FloatArray, tuple[str, ...]]:
+        """Factor of each cell's sums over `number` steps; a flag where pi_e has no mass on any action seen."""
+        family = self.family
+        visits = np.bincount(self.node_of, number)[self.node_of]
+        if family.tabular is None:
+            return _divided(1.0, visits), ()
+        state, kind = self.nodes[self.node_of] % family.n_states, self.cells % family.n_kinds
+        pooled = kind == family.n_kinds - 1
+        by_kind = np.concatenate([family.tabular, np.zeros((len(family.tabular), 1))], axis=1)
+        pi = np.where(number > 0, by_kind[state, kind], 0.0)
+        mass = np.bincount(self.node_of, pi)[self.node_of]
+        flags = ("zero-weights",) if ((mass == 0) & ~pooled).any() else ()
+        if family.unseen_actions == "zero":
+            mass = np.ones_like(mass)
+        # Of a node's visits the pooled ones count as they are, the others by pi_e within their own share.
+        kept = np.bincount(self.node_of, number * ~pooled)[self.node_of]
+        own = _divided(_divided(kept, visits) * pi, number * mass)
+        return np.where(pooled, _divided(1.0, visits), own), flags
+
+    def influence(self, block: Block) -> FloatArray:
+        """(m,) influence of a block's episodes, up to a constant."""
+        family = self.family
+        cell = np.minimum(np.searchsorted(self.cells, family._cell_keys(block)), len(self.cells) - 1)
+        node = self.node_of[cell]
+        after = successors(block, family.n_states)
+        target = (block.times + 1) * family.n_states + after
+        found = np.minimum(np.searchsorted(self.nodes, target), len(self.nodes) - 1)
+        goes_on = (after >= 0) & (after < family.n_states) & (self.nodes[found] == target)
+        v_tp1 = np.where(goes_on, self.v[found], 0.0)
+        ratio = family._ratios(block)
+        change = self.reward_scale[cell] * (ratio * block.rewards - self.mean_reward[cell])
+        moved = self.move_scale[cell] * (ratio * v_tp1 - self.mean_carried[cell])
+        change += family.gamma * np.where(after >= 0, moved, 0.0)
+        change *= self.n * self.discount[node] * self.d[node]
+        if block.alive is not None:
+            change = np.where(block.alive, change, 0.0)
+        first = np.searchsorted(self.nodes, block.states[:, 0])
+        result: FloatArray = self.v[first] + np.add.reduce(change, axis=1)
+        return result
+
+
+def _mean(sums: FloatArray, number: FloatArray, group: IntArray) -> FloatArray:
+    """Per cell the mean over all cells of its group."""
+    return _divided(np.bincount(group, sums)[group], np.bincount(group, number)[group])
+
+
+def _divided(top: FloatArray | float, bottom: FloatArray) -> FloatArray:
+    return np.divide(top, bottom, out=np.zeros(len(bottom)), where=bottom > 0)

@@ -1,0 +1,181 @@
+r"""Estimators that weigh by products of ratios: one engine for IS, PDIS, DR and their variants.
+
+Such an estimator is a list of *terms*, each a weight and a value for every episode:
+
+.. math:: \hat G = \sum_c \gamma_c \, \frac{1}{N_c} \sum_i w_{ic} \, y_{ic}
+
+IS has one term (the whole weight, the return), PDIS one a step, DR two a step. The prefix W only changes
+the normaliser N_c from n to the sum of the weights; the prefix S only changes the ratios in the weights;
+a correction only adds terms. A new estimator of this kind is a function that returns terms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from deadweight.blocks import Block, discounted_sum, powers
+from deadweight.estimators.base import Fit
+from deadweight.running import Running, times
+from deadweight.summaries import ColumnSums, Moments
+from deadweight.typing import BoolArray, FloatArray
+from deadweight.weighting import Weighting
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """Weights and values of some terms of a block.
+
+    `per_step` terms are discounted by their column; a single whole-episode term is not. `counted` is False
+    where an episode has left the normaliser; None means that ended episodes stay in it.
+    """
+
+    weights: Running  # (m, C)
+    values: FloatArray  # (m, C)
+    per_step: bool = True
+    counted: BoolArray | None = None  # (m, C)
+
+
+class TermMaker(Protocol):
+    """What is particular to one estimator: its terms on a block."""
+
+    @property
+    def key(self) -> Hashable:
+        """Makers with equal keys make the same terms."""
+        ...
+
+    def __call__(self, block: Block, weighting: Weighting, gamma: float, finished: str) -> list[Terms]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class ProductSums:
+    """Sums of each group of terms, and moments of the unnormalised estimate of each episode."""
+
+    groups: tuple[ColumnSums, ...]
+    plain: Moments
+
+    def merge(self, other: ProductSums) -> ProductSums:
+        """Sums over the episodes of both."""
+        merged = (a.merge(b) for a, b in zip(self.groups, other.groups, strict=True))
+        return ProductSums(tuple(merged), self.plain.merge(other.plain))
+
+
+class ProductFamily:
+    """A product estimator: the terms of `makers`, with the ratios of `weighting`.
+
+    Args:
+      makers: what to sum; several makers add up.
+      weighting: the ratios, with the drop applied.
+      gamma: discount.
+      finished: what ended episodes do in per-step normalisers: "absorb", "leave" or "survivors".
+    """
+
+    def __init__(
+        self, makers: Sequence[TermMaker], weighting: Weighting, gamma: float, finished: str = "absorb"
+    ) -> None:
+        self.makers = tuple(makers)
+        self.weighting = weighting
+        self.gamma = gamma
+        self.finished = finished
+
+    @property
+    def key(self) -> Hashable:
+        """Same makers, same ratios, same conventions: same sums."""
+        makers = tuple(maker.key for maker in self.makers)
+        return ("product", makers, self.weighting.key, self.gamma, self.finished)
+
+    def terms(self, block: Block) -> list[Terms]:
+        """All groups of terms of a block."""
+        return [
+            group
+            for maker in self.makers
+            for group in maker(block, self.weighting, self.gamma, self.finished)
+        ]
+
+    def summarise(self, block: Block) -> ProductSums:
+        """Column sums of each group; moments of the plain per-episode estimates."""
+        groups, plain = [], np.zeros(block.n)
+        for terms in self.terms(block):
+            product = times(terms.weights, terms.values)
+            groups.append(ColumnSums.of(terms.weights, terms.values, terms.counted, product))
+            plain += discounted_sum(product, self.gamma) if terms.per_step else product[:, 0]
+        return ProductSums(tuple(groups), Moments.of(plain))
+
+    def finish(self, summary: ProductSums, weighted: bool) -> Fit:
+        """Mean of the plain per-episode estimates, or the self-normalised sum of the columns."""
+        if not weighted:
+            value = summary.plain.mean
+            flags = () if np.isfinite(value) else ("overflow",)
+            return Fit(value, std_error=summary.plain.std_error, flags=flags)
+        groups = [_Normalised(sums, self.gamma, self.finished) for sums in summary.groups]
+        zero = any(group.has_zero_weights for group in groups)
+        return Fit(
+            float(sum(group.value for group in groups)),
+            influence=lambda block: sum(
+                (group.influence(terms) for group, terms in zip(groups, self.terms(block), strict=True)),
+                start=np.zeros(block.n),
+            ),
+            flags=("zero-weights",) if zero else (),
+        )
+
+
+class _Normalised:
+    """A group of terms divided by the sum of its weights, column by column.
+
+    With m_c = sum w y / sum w, the influence of episode i on it is (w_ic / mean w_c) (y_ic - m_c).
+    """
+
+    def __init__(self, sums: ColumnSums, gamma: float, finished: str) -> None:
+        self.sums = sums
+        self.discount = powers(gamma, len(sums.weight))
+        self.share = sums.counted / sums.n if finished == "survivors" else np.ones_like(sums.weight)
+        self.has_zero_weights = bool((sums.weight == 0).any())
+        per_weight = np.divide(
+            self.discount * self.share * sums.n,
+            sums.weight,
+            out=np.zeros_like(sums.weight),
+            where=sums.weight != 0,
+        )
+        self._slope = per_weight  # of the influence in w * y
+        self._pull = per_weight * sums.ratio  # and, with a minus, in w
+        self._survival = self.discount * sums.ratio if finished == "survivors" else None
+
+    @property
+    def value(self) -> float:
+        """Sum over the columns."""
+        return float((self.discount * self.share * self.sums.ratio).sum())
+
+    def influence(self, terms: Terms) -> FloatArray:
+        """(m,) influence of a block's episodes, up to a constant."""
+        columns = terms.values.shape[1]
+        shift = self.sums.shift[:columns]
+        w = terms.weights.relative_to(shift)
+        counted = w if terms.counted is None else w * terms.counted
+        result: FloatArray = np.add.reduce(
+            w * terms.values * self._slope[:columns] - counted * self._pull[:columns], axis=1
+        )
+        if terms.counted is None and columns < len(self._pull):
+            result -= self._after_the_end(terms.weights.last, columns)
+        if self._survival is not None and terms.counted is not None:
+            result += np.add.reduce(terms.counted * self._survival[:columns], axis=1)
+        return result
+
+    def _after_the_end(self, last: Running, columns: int) -> FloatArray:
+        """What ended episodes still pull while they stay in the normaliser."""
+        shift, pull = self.sums.shift[columns:], self._pull[columns:]
+        if last.exponents is None and (shift == 0).all():
+            return last.values[:, 0] * pull.sum()
+        return np.add.reduce(last.relative_to(shift) * pull, axis=1)
+
+
+def normaliser_members(block: Block, finished: str, lagged: bool = False) -> BoolArray | None:
+    """(m, H) who is in the per-step normaliser; with `lagged` (m, H + 1), who was one step earlier."""
+    if finished == "absorb":
+        return None
+    alive = np.ones((block.n, block.horizon), dtype=bool) if block.alive is None else block.alive
+    if not lagged:
+        return alive
+    return np.concatenate([np.ones((block.n, 1), dtype=bool), alive], axis=1)

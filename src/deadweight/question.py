@@ -1,0 +1,148 @@
+"""Question: a log, two policies and a discount, with everything that several estimators share.
+
+The fitted model, its Q values and the visit counts are computed when first asked for and kept, so that a
+table of ten estimators fits one model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from deadweight.errors import EstimationError, OptionError
+from deadweight.mdp import TabularMDP, backward, check_gamma
+from deadweight.model import Counts, count, mdp_from_counts
+from deadweight.options import Options
+from deadweight.policies import PolicyPair, frequencies
+from deadweight.trajectories import Trajectories
+from deadweight.typing import FloatArray, IntArray
+from deadweight.weighting import refuse_unsupported
+
+
+@dataclass(frozen=True)
+class Values:
+    """Q_t(s, a) and V_t(s) of pi_e, one table a fold."""
+
+    q: FloatArray  # (folds, T, S, A)
+    v: FloatArray  # (folds, T, S)
+    fold_of: IntArray | None = None  # (n,)
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What is asked of a log.
+
+    Attributes:
+      parts: the log, or runs of its episodes.
+      pair: the policies in the log's index order.
+      gamma: discount in (0, 1].
+      options: see `deadweight.options`.
+      workers: threads of a fold.
+    """
+
+    parts: Sequence[Trajectories]
+    pair: PolicyPair
+    gamma: float = 1.0
+    options: Options = field(default_factory=Options)
+    workers: int = 1
+
+    def __post_init__(self) -> None:
+        check_gamma(self.gamma)
+        if self.pair.pi_b is not None and (self.pair.pi_b == 0).any():
+            for part in self.parts:
+                refuse_unsupported(self.pair, part)
+
+    @property
+    def n(self) -> int:
+        """Number of episodes."""
+        return sum(part.n_episodes for part in self.parts)
+
+    @property
+    def horizon(self) -> int:
+        """T, the longest episode."""
+        return max(part.horizon for part in self.parts)
+
+    @cached_property
+    def terminated(self) -> int:
+        """Number of episodes that ended by termination."""
+        return int(sum(part.terminated.sum() for part in self.parts))
+
+    @cached_property
+    def counts(self) -> Counts:
+        """Transition counts of the log."""
+        return count(self.parts, self.pair.n_states, self.pair.n_actions, self.workers)
+
+    @cached_property
+    def visits(self) -> FloatArray:
+        """(S,) visits of each state."""
+        return sum(
+            (np.bincount(part.states, minlength=self.pair.n_states) for part in self.parts),
+            start=np.zeros(self.pair.n_states),
+        )
+
+    @cached_property
+    def pi_b(self) -> FloatArray:
+        """(S, A) pi_b of all actions: as given, or as observed when only propensities were logged."""
+        return frequencies(self.counts.visits()) if self.pair.pi_b is None else self.pair.pi_b
+
+    @cached_property
+    def model(self) -> TabularMDP:
+        """The model in use: the given one, or the fitted one."""
+        given = self.options.model
+        if given is None:
+            return mdp_from_counts(self.counts, self.horizon, self.options.unseen)
+        if given.r.shape != (self.pair.n_states, self.pair.n_actions):
+            raise OptionError(
+                f"model has {given.n_states} states and {given.n_actions} actions; log and policies have "
+                f"{self.pair.n_states} and {self.pair.n_actions}.",
+                fix="Number states and actions of the model as in the log and the policies.",
+            )
+        return given
+
+    def pi_e(self, what: str) -> FloatArray:
+        """(S, A) pi_e of all actions, which `what` needs."""
+        return self.pair.require_pi_e(what)
+
+    @cached_property
+    def values(self) -> Values:
+        """Q and V of pi_e in the model."""
+        q, v = self._solve(self.model)
+        return Values(q[None], v[None])
+
+    @cached_property
+    def cross_fitted_values(self) -> Values:
+        """Q and V with models that have not seen the episodes they are used on."""
+        folds = self.options.cross_fit
+        if folds == 0 or self.options.model is not None:
+            return self.values
+        if len(self.parts) > 1 or self.n < folds:
+            raise EstimationError(
+                f"cross_fit={folds} needs a log in one piece with at least {folds} episodes; found "
+                f"{self.n} episodes in {len(self.parts)} pieces.",
+                fix="Use fewer folds, or cross_fit=0.",
+            )
+        log = self.parts[0]
+        fold_of = np.arange(self.n) % folds
+        solved = []
+        for fold in range(folds):
+            others = log.select(fold_of != fold)
+            counts = count([others], self.pair.n_states, self.pair.n_actions)
+            solved.append(self._solve(mdp_from_counts(counts, self.horizon, self.options.unseen)))
+        return Values(np.stack([q for q, _ in solved]), np.stack([v for _, v in solved]), fold_of)
+
+    @cached_property
+    def delta(self) -> FloatArray:
+        """(T, S) sum_a (pi_e - pi_b)(a|s) Q_t(s, a): what one dropped visit loses."""
+        gain = self.pi_e("The bias of a drop") - self.pi_b
+        delta: FloatArray = np.einsum("tsa,sa->ts", self.values.q[0], gain)
+        return delta
+
+    def _solve(self, model: TabularMDP) -> tuple[FloatArray, FloatArray]:
+        q = np.empty((self.horizon, *model.r.shape))
+        v = np.empty((self.horizon, model.n_states))
+        for t, q_t, v_t in backward(model, self.pi_e("A model of the log"), self.horizon, self.gamma):
+            q[t], v[t] = q_t, v_t
+        return q, v

@@ -1,0 +1,211 @@
+"""Estimate: a number with what is needed to trust it.
+
+The standard error of a self-normalised estimate takes a second pass over the log, with the final
+denominators. It is made when first asked for; `interval=None` therefore costs one pass only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from deadweight.drops import Drop
+from deadweight.typing import FloatArray
+
+FLAGS = {
+    "zero-weights": "All weights were zero in at least one normaliser, which counts as 0: the log hardly ever "
+    "does what the evaluation policy would do.",
+    "low-ess": "Fewer than ten effective episodes carry the weights: a handful of episodes decide the estimate.",
+    "all-dropped": "Nearly every logged step is dropped: the estimate is close to the naive average return.",
+    "none-dropped": "No logged step is dropped: the estimate is the plain estimator.",
+    "truncated": "Some episodes were cut before they ended: returns count only what was logged.",
+    "no-support": "The evaluation policy takes actions in visited states where the behaviour policy never does: "
+    "their effect cannot be seen in this log.",
+    "overflow": "The product of ratios left the range of floating-point numbers: use a self-normalised (W) "
+    "estimator.",
+}
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A confidence interval and the two parts of its half-width."""
+
+    lower: float
+    upper: float
+    sampling_error: float
+    bias_allowance: float
+
+
+class Estimate:
+    """An estimate of the value of the evaluation policy.
+
+    Attributes:
+      name: the estimator.
+      value: the estimate; for `C-` names the corrected one.
+      bias: estimated bias of the uncorrected estimate, V(mu_D) - V(pi_e); None when it cannot be estimated.
+      ess: Kish effective sample size of the final kept weights; None for estimators without products.
+      dropped: labels of the dropped states.
+      dropped_share: share of the logged steps whose ratio was dropped.
+      flags: codes of what a reader must know; `explain()` says them in words.
+      n_episodes: size of the log.
+      level: confidence level of the interval.
+      details: by-products, such as the windows that INCRIS chose.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        value: float,
+        *,
+        n_episodes: int,
+        std_error: float | Callable[[], float],
+        make_interval: Callable[[Estimate], Interval] | None,
+        level: float,
+        ess: float | None,
+        ess_steps: Callable[[], FloatArray] | None,
+        bias: float | None,
+        drop: Drop,
+        dropped_share: float,
+        flags: tuple[str, ...],
+        details: dict[str, Any],
+    ) -> None:
+        self.name = name
+        self.value = value
+        self.n_episodes = n_episodes
+        self.level = level
+        self.ess = ess
+        self.bias = bias
+        self.drop = drop
+        self.dropped: list[Any] = [] if drop.states is None else drop.states.states
+        self.dropped_share = dropped_share
+        self.flags = flags
+        self.details = details
+        self._std_error = std_error
+        self._make_interval = make_interval
+        self._ess_steps = ess_steps
+
+    @cached_property
+    def std_error(self) -> float:
+        """Standard error from influence functions, ddof 1."""
+        return self._std_error() if callable(self._std_error) else self._std_error
+
+    @cached_property
+    def ess_steps(self) -> FloatArray | None:
+        """(T,) effective sample size at each step; None for estimators without products."""
+        return None if self._ess_steps is None else self._ess_steps()
+
+    @cached_property
+    def _interval(self) -> Interval | None:
+        return None if self._make_interval is None else self._make_interval(self)
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """(lower, upper), or None when none was asked for."""
+        return None if self._interval is None else (self._interval.lower, self._interval.upper)
+
+    @property
+    def sampling_error(self) -> float | None:
+        """Half-width of the interval due to sampling."""
+        return None if self._interval is None else self._interval.sampling_error
+
+    @property
+    def bias_allowance(self) -> float | None:
+        """Half-width of the interval due to the bias of the drop."""
+        return None if self._interval is None else self._interval.bias_allowance
+
+    def settle(self) -> Estimate:
+        """Compute what is computed on demand, so that the log may be let go."""
+        _ = self.std_error, self.interval
+        return self
+
+    def explain(self) -> str:
+        """The flags in words, one a line."""
+        return "\n".join(FLAGS[flag] for flag in self.flags) or "Nothing to remark."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain Python values, ready for JSON."""
+        return {
+            "value": self.value,
+            "std_error": self.std_error,
+            "interval": None if self.interval is None else list(self.interval),
+            "ess": self.ess,
+            "bias": self.bias,
+            "dropped": self.dropped,
+            "flags": list(self.flags),
+        }
+
+    def __repr__(self) -> str:
+        text = f"{self.name} = {self.value:.6g}"
+        if self._make_interval is not None and self.interval is not None:
+            text += f", {self.level:.0%} interval [{self.interval[0]:.6g}, {self.interval[1]:.6g}]"
+        if self.ess is not None:
+            text += f", ESS {self.ess:.1f} of {self.n_episodes}"
+        if self.flags:
+            text += f" ({', '.join(self.flags)})"
+        return f"Estimate({text})"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A table of estimates of one question."""
+
+    estimates: dict[str, Estimate]
+    conventions: dict[str, Any] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Estimate:
+        return self.estimates[name]
+
+    def __iter__(self) -> Any:
+        return iter(self.estimates)
+
+    def __len__(self) -> int:
+        return len(self.estimates)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain Python values, ready for JSON."""
+        return {
+            "estimates": {name: estimate.to_dict() for name, estimate in self.estimates.items()},
+            "conventions": self.conventions,
+        }
+
+    def to_frame(self) -> Any:
+        """One row an estimator: a pandas DataFrame if pandas is installed, else a pyarrow Table."""
+        rows = [{"estimator": name, **estimate.to_dict()} for name, estimate in self.estimates.items()]
+        for row in rows:
+            interval = row.pop("interval") or (None, None)
+            row.update(lower=interval[0], upper=interval[1], n_dropped=len(row.pop("dropped")))
+            row["flags"] = ", ".join(row["flags"])
+        try:
+            import pandas
+        except ImportError:
+            import pyarrow
+
+            return pyarrow.Table.from_pylist(rows)
+        return pandas.DataFrame(rows)
+
+    def __str__(self) -> str:
+        rows = [["estimator", "value", "interval", "ESS", "bias", "dropped", "flags"]]
+        rows += [_cells(name, estimate) for name, estimate in self.estimates.items()]
+        widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
+        lines = []
+        for row in rows:
+            first, *middle, last = (cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+            lines.append("  ".join([row[0].ljust(len(first)), *middle, last.strip()]).rstrip())
+        return "\n".join(lines)
+
+
+def _cells(name: str, estimate: Estimate) -> list[str]:
+    interval = estimate.interval
+    return [
+        name,
+        f"{estimate.value:.4f}",
+        "" if interval is None else f"[{interval[0]:.4f}, {interval[1]:.4f}]",
+        "" if estimate.ess is None else f"{estimate.ess:.1f}",
+        "" if not estimate.bias or not np.isfinite(estimate.bias) else f"{estimate.bias:+.4f}",
+        str(len(estimate.dropped)) if estimate.dropped else "",
+        ", ".join(estimate.flags),
+    ]
