@@ -1,10 +1,11 @@
 """Blocks: a few thousand cells of a log at a time, episodes by steps.
 
 A block holds m episodes as (m, H) matrices, padded where one is shorter than the longest. Padding costs
-little because blocks are cut from the episodes in order of length, and nothing at all where all lengths are
-equal: then every column is a view. Blocks are small enough to stay in cache, so the cost of a pass over
-the log is about one read of its columns. What several estimators need of a block is computed once and kept
-in its cache.
+little because blocks are cut from the episodes in order of length. Blocks are small enough to stay in cache,
+so a pass over the log costs little more than a read of its columns. Where a block has many episodes its
+matrices lie in memory step by step (all episodes' first step, then the second, ...), so that one vector
+operation serves many episodes; nobody who uses them needs to know. What several estimators need of a block
+is computed once and kept in its cache.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ import numpy as np
 from deadweight.trajectories import Trajectories
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray
 
-BLOCK_CELLS = 1 << 15
+BLOCK_CELLS = 1 << 16
+# From this many episodes on, a vector operation over episodes beats a running product along each of them.
+MANY_EPISODES = 128
 
 T = TypeVar("T")
 
@@ -48,26 +51,37 @@ class Block:
         """Number of episodes, m."""
         return len(self.rows)
 
+    @property
+    def by_step(self) -> bool:
+        """Whether matrices lie in memory step by step (Fortran order)."""
+        return self.n >= MANY_EPISODES
+
     @cached_property
     def alive(self) -> BoolArray | None:
         """(m, H) False on padding; None when there is none."""
         if self._slice is not None or (self.lengths == self.horizon).all():
             return None
-        return np.arange(self.horizon) < self.lengths[:, None]
+        alive: BoolArray = (np.arange(self.horizon)[:, None] < self.lengths).T
+        return alive
 
     @cached_property
     def _index(self) -> IntArray:
-        first = self.log.offsets[self.rows][:, None]
-        return first + np.minimum(np.arange(self.horizon), self.lengths[:, None] - 1)
+        rows: IntArray = np.minimum(np.arange(self.horizon)[:, None], self.lengths - 1)
+        rows += self.log.offsets[self.rows]
+        return rows.T
 
     def take(self, column: AnyArray, fill: float) -> AnyArray:
         """(m, H) cells of a per-step column, `fill` on padding. A view where that is possible."""
         if self._slice is not None:
             return column[self._slice].reshape(self.n, self.horizon)
-        cells = column[self._index]
+        cells = self.look_up(column, self._index)
         if self.alive is not None:
             cells[~self.alive] = fill
         return cells
+
+    def look_up(self, table: AnyArray, index: IntArray) -> AnyArray:
+        """table[index] for an (m, H) index into a flat table."""
+        return table.take(index.T).T if self.by_step else table.take(index)
 
     def flat(self, cells: AnyArray) -> AnyArray:
         """The cells of an (m, H) matrix that are steps of the log, in one row."""
@@ -86,7 +100,7 @@ class Block:
     @cached_property
     def rewards(self) -> FloatArray:
         """(m, H), 0 on padding."""
-        return self.take(self.log.rewards, 0.0)
+        return np.asarray(self.take(self.log.rewards, 0.0), order="F" if self.by_step else None)
 
     @cached_property
     def next_states(self) -> IntArray:

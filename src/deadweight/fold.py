@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Any
+
+import numpy as np
 
 from deadweight.blocks import BLOCK_CELLS, Block, blocks
 from deadweight.trajectories import Trajectories
@@ -28,11 +31,24 @@ def fold(
       workers: threads; numpy releases the interpreter lock in its loops.
       cells: size of a block.
     """
+    _keep_freed_memory()
     every = (block for part in parts for block in blocks(part, cells))
     if workers == 1:
         return _merge_all(map(summarise, every))
     with ThreadPoolExecutor(workers) as pool:
         return _merge_all(pool.map(summarise, every))
+
+
+@cache
+def _keep_freed_memory() -> None:
+    """Free one large array, once.
+
+    The C library of Linux gives freed memory of a block's size back to the system and fetches it again, page
+    by page, for the next block: that costs more than the arithmetic. It stops doing so for all sizes up to
+    the largest that it has ever seen freed, and caps that at 32 MiB. The array is never written to.
+    """
+    del_soon = np.empty(31 << 17)
+    del del_soon
 
 
 def _merge_all(summaries: Iterable[Sequence[Any]]) -> list[Any]:

@@ -46,7 +46,6 @@ class Estimate:
     Attributes:
       name: the estimator.
       value: the estimate; for `C-` names the corrected one.
-      bias: estimated bias of the uncorrected estimate, V(mu_D) - V(pi_e); None when it cannot be estimated.
       ess: Kish effective sample size of the final kept weights; None for estimators without products.
       dropped: labels of the dropped states.
       dropped_share: share of the logged steps whose ratio was dropped.
@@ -62,12 +61,12 @@ class Estimate:
         value: float,
         *,
         n_episodes: int,
-        std_error: float | Callable[[], float],
+        std_error: Callable[[], float],
         make_interval: Callable[[Estimate], Interval] | None,
         level: float,
         ess: float | None,
-        ess_steps: Callable[[], FloatArray] | None,
-        bias: float | None,
+        ess_steps: Callable[[], FloatArray | None],
+        bias: Callable[[], float | None],
         drop: Drop,
         dropped_share: float,
         flags: tuple[str, ...],
@@ -78,7 +77,7 @@ class Estimate:
         self.n_episodes = n_episodes
         self.level = level
         self.ess = ess
-        self.bias = bias
+        self._bias = bias
         self.drop = drop
         self.dropped: list[Any] = [] if drop.states is None else drop.states.states
         self.dropped_share = dropped_share
@@ -91,12 +90,17 @@ class Estimate:
     @cached_property
     def std_error(self) -> float:
         """Standard error from influence functions, ddof 1."""
-        return self._std_error() if callable(self._std_error) else self._std_error
+        return self._std_error()
+
+    @cached_property
+    def bias(self) -> float | None:
+        """Estimated bias of the uncorrected estimate, V(mu_D) - V(pi_e); None if it cannot be estimated."""
+        return self._bias()
 
     @cached_property
     def ess_steps(self) -> FloatArray | None:
         """(T,) effective sample size at each step; None for estimators without products."""
-        return None if self._ess_steps is None else self._ess_steps()
+        return self._ess_steps()
 
     @cached_property
     def _interval(self) -> Interval | None:
@@ -119,7 +123,7 @@ class Estimate:
 
     def settle(self) -> Estimate:
         """Compute what is computed on demand, so that the log may be let go."""
-        _ = self.std_error, self.interval
+        _ = self.std_error, self.bias, self.interval
         return self
 
     def explain(self) -> str:

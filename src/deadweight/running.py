@@ -83,11 +83,11 @@ def running_product(ratios: FloatArray, log_bound: float | None = None) -> Runni
     horizon = ratios.shape[1]
     bound = largest_log(ratios) if log_bound is None else log_bound
     if bound * horizon <= SAFE_LOG:
-        return Running(np.multiply.accumulate(ratios, axis=1))
+        return Running(_product(ratios))
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.where(ratios > 0, np.abs(np.log(ratios)), 0.0)
     if logs.sum(axis=1).max() <= SAFE_LOG:
-        return Running(np.multiply.accumulate(ratios, axis=1))
+        return Running(_product(ratios))
     return _scaled_product(ratios, max(1, int(SAFE_LOG / logs.max())))
 
 
@@ -99,13 +99,25 @@ def largest_log(ratios: FloatArray) -> float:
     return float(max(abs(np.log(positive.max())), abs(np.log(positive.min()))))
 
 
+def _product(ratios: FloatArray) -> FloatArray:
+    """Running products of each row, whichever way the matrix lies in memory."""
+    if not ratios.flags.f_contiguous or ratios.shape[0] == 1:
+        return np.multiply.accumulate(ratios, axis=1)
+    products = np.empty_like(ratios)
+    columns = list(products.T)
+    columns[0][:] = ratios[:, 0]
+    for before, ratio, after in zip(columns, ratios.T[1:], columns[1:], strict=False):
+        np.multiply(before, ratio, out=after)
+    return products
+
+
 def _scaled_product(ratios: FloatArray, stride: int) -> Running:
     """Running products with a new exponent every `stride` steps."""
     values = np.empty_like(ratios)
     exponents = np.empty(ratios.shape, dtype=np.int64)
     mantissa, exponent = np.ones(len(ratios)), np.zeros(len(ratios), dtype=np.int64)
     for lo in range(0, ratios.shape[1], stride):
-        part = np.multiply.accumulate(ratios[:, lo : lo + stride], axis=1) * mantissa[:, None]
+        part = _product(ratios[:, lo : lo + stride]) * mantissa[:, None]
         values[:, lo : lo + stride] = part
         exponents[:, lo : lo + stride] = exponent[:, None]
         mantissa, extra = np.frexp(part[:, -1])

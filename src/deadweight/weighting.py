@@ -119,7 +119,7 @@ class Weighting:
         return np.where(marks & ~np.isnan(rho), 1.0, rho)
 
     def _from_table(self, table: FloatArray, block: Block) -> FloatArray:
-        ratios = table.take(block.pairs(self.pair.n_actions))
+        ratios = block.look_up(table, block.pairs(self.pair.n_actions))
         if block.alive is not None:
             ratios[~block.alive] = 1.0
         return ratios
@@ -157,6 +157,6 @@ def _of_logged_actions(
     policy: FloatArray | None, column: FloatArray | None, block: Block, n_actions: int
 ) -> FloatArray:
     if policy is not None:
-        return policy.ravel().take(block.pairs(n_actions))
+        return block.look_up(policy.ravel(), block.pairs(n_actions))
     assert column is not None
     return block.take(column, 1.0)

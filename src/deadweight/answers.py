@@ -1,0 +1,165 @@
+"""Answers: the sums behind a table of estimates, made in as few passes over the log as possible.
+
+The first pass sums every family that the table needs, the second the influence functions of all estimates.
+What nobody asks for, such as the standard error of an estimate without interval, is not computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from deadweight.blocks import Block
+from deadweight.drops import Drop
+from deadweight.estimators.base import Family, Fit
+from deadweight.estimators.names import Recipe, missing_advantage
+from deadweight.estimators.product import normaliser_members
+from deadweight.fold import fold
+from deadweight.question import Question
+from deadweight.summaries import Kish, Moments
+from deadweight.typing import FloatArray
+from deadweight.weighting import Weighting
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """One name with its drop."""
+
+    question: Question
+    name: str
+    recipe: Recipe
+    drop: Drop
+
+    @cached_property
+    def weighting(self) -> Weighting:
+        """The kept ratios."""
+        return self.drop.weighting(self.question.pair)
+
+    @cached_property
+    def family(self) -> Family:
+        """The sums of the estimate."""
+        return self.recipe.build(self.question, self.weighting)
+
+    @cached_property
+    def missing(self) -> Family | None:
+        """The sums of its bias; None where there is none, or none that could be estimated."""
+        if self.weighting.drop is None or self.question.pair.pi_e is None:
+            return None
+        return missing_advantage(self.question, self.weighting, self.recipe.whole_episode)
+
+    @property
+    def corrects_itself(self) -> bool:
+        """Whether the estimate holds the correction of its bias already."""
+        return self.recipe.corrected or self.recipe.contains_correction
+
+    @property
+    def dropped_share(self) -> float:
+        """Share of the logged steps whose ratio is dropped."""
+        drop = self.weighting.drop
+        if drop is None:
+            return 0.0
+        if self.weighting.per_step:
+            return float(drop.mean())
+        visits = self.question.visits
+        return float(visits[drop].sum() / visits.sum())
+
+
+class Answers:
+    """Sums, fits and standard errors of some plans of one question."""
+
+    def __init__(self, question: Question, plans: Sequence[Plan]) -> None:
+        self.question = question
+        self.plans = plans
+        self._sums: dict[Hashable, Any] = {}
+        self._fits: dict[Plan, Fit] = {}
+        self._std_errors: dict[Plan, float] = {}
+
+    def prepare(self, with_bias: bool) -> None:
+        """The first pass for all plans at once."""
+        families = [plan.family for plan in self.plans]
+        if with_bias:
+            families += [plan.missing for plan in self.plans if plan.missing is not None]
+        self._sum(families, [plan.weighting for plan in self.plans if plan.recipe.product])
+
+    def prepare_std_errors(self, plans: Iterable[Plan] | None = None) -> None:
+        """The second pass, for all plans at once."""
+        wanted = []
+        for plan in self.plans if plans is None else plans:
+            fit = self.fit(plan)
+            if plan in self._std_errors:
+                continue
+            if fit.influence is None:
+                self._std_errors[plan] = float("nan") if fit.std_error is None else fit.std_error
+            else:
+                wanted.append((plan, fit.influence))
+        if not wanted:
+            return
+
+        def summarise(block: Block) -> list[Moments]:
+            return [Moments.of(influence(block)) for _, influence in wanted]
+
+        moments = fold(self.question.parts, summarise, self.question.workers)
+        for (plan, _), moment in zip(wanted, moments, strict=True):
+            self._std_errors[plan] = moment.std_error
+
+    def fit(self, plan: Plan) -> Fit:
+        """The estimate of a plan."""
+        if plan not in self._fits:
+            self._sum([plan.family])
+            self._fits[plan] = plan.family.finish(self._sums[plan.family.key], plan.recipe.weighted)
+        return self._fits[plan]
+
+    def std_error(self, plan: Plan) -> float:
+        """The standard error of a plan's estimate."""
+        self.prepare_std_errors([plan])
+        return self._std_errors[plan]
+
+    def bias(self, plan: Plan) -> float | None:
+        """Estimated bias of the uncorrected estimate; None where it cannot be estimated."""
+        if plan.weighting.drop is None:
+            return 0.0
+        if plan.missing is None:
+            return None
+        self._sum([plan.missing])
+        # Estimators without products have no weights of their own: theirs is the self-normalised bias.
+        weighted = plan.recipe.weighted or not plan.recipe.product
+        return -plan.missing.finish(self._sums[plan.missing.key], weighted).value
+
+    def ess(self, plan: Plan) -> float | None:
+        """Kish effective sample size of the final weights."""
+        if not plan.recipe.product:
+            return None
+        self._sum([], [plan.weighting])
+        return float(self._sums[_ess_key(plan.weighting)].ess[0])
+
+    def ess_steps(self, plan: Plan) -> FloatArray | None:
+        """(T,) the same for each step."""
+        if not plan.recipe.product:
+            return None
+
+        def summarise(block: Block) -> list[Kish]:
+            members = normaliser_members(block, self.question.options.finished)
+            return [Kish.of(plan.weighting.running(block), members)]
+
+        steps: Kish = fold(self.question.parts, summarise, self.question.workers)[0]
+        return steps.ess
+
+    def _sum(self, families: Iterable[Family], weightings: Iterable[Weighting] = ()) -> None:
+        """One fold for all sums that are not there yet."""
+        wanted = {family.key: family for family in families if family.key not in self._sums}
+        sizes = {_ess_key(w): w for w in weightings if _ess_key(w) not in self._sums}
+        if not wanted and not sizes:
+            return
+
+        def summarise(block: Block) -> list[Any]:
+            sums: list[Any] = [family.summarise(block) for family in wanted.values()]
+            return sums + [Kish.of(weighting.running(block).last) for weighting in sizes.values()]
+
+        sums = fold(self.question.parts, summarise, self.question.workers)
+        self._sums.update(zip([*wanted, *sizes], sums, strict=True))
+
+
+def _ess_key(weighting: Weighting) -> Hashable:
+    return ("ess", weighting.key)
