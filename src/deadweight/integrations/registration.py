@@ -1,0 +1,31 @@
+"""Names under which Gymnasium knows the domains: `gymnasium.make("deadweight/StochasticLift-v0", size=11)`.
+
+The package announces `register` to Gymnasium as an entry point, so that the names exist wherever deadweight
+is installed; without an installation, call it once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from deadweight.errors import MissingExtra
+
+ENVIRONMENTS: dict[str, dict[str, Any]] = {
+    "deadweight/DeterministicLift-v0": {"domain": "deterministic_lift", "size": 17},
+    "deadweight/StochasticLift-v0": {"domain": "stochastic_lift", "size": 11},
+    "deadweight/Inventory-v0": {"domain": "inventory"},
+    "deadweight/Taxi-v0": {"domain": "taxi"},
+}
+
+
+def register() -> None:
+    """Make the domains known to Gymnasium; doing so twice changes nothing."""
+    try:
+        import gymnasium
+    except ImportError:
+        raise MissingExtra("Registering environments", "gymnasium") from None
+    for name, options in ENVIRONMENTS.items():
+        if name not in gymnasium.registry:
+            gymnasium.register(
+                id=name, entry_point="deadweight.integrations.gymnasium_envs:DomainEnv", kwargs=options
+            )
