@@ -19,7 +19,7 @@ import numpy as np
 from deadweight.trajectories import Trajectories
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray
 
-BLOCK_CELLS = 1 << 16
+BLOCK_CELLS = 1 << 17
 # From this many episodes on, a vector operation over episodes beats a running product along each of them.
 MANY_EPISODES = 128
 
@@ -130,6 +130,10 @@ class Block:
             return index
 
         return self.once(("pairs", n_actions), compute)
+
+    def knows(self, key: Hashable) -> bool:
+        """Whether `once` has been asked for this key."""
+        return key in self._cache
 
     def once(self, key: Hashable, compute: Callable[[], T]) -> T:
         """compute(), kept for whoever asks for the same key again."""

@@ -149,7 +149,7 @@ def pair_policies(
             fix="Pass pi_b=TabularPolicy(...), or pi_b=deadweight.estimate_behaviour(log).",
         )
     given = {
-        name: policy if isinstance(policy, TabularPolicy) else TabularPolicy(policy)
+        name: _numbered_like(log, policy if isinstance(policy, TabularPolicy) else TabularPolicy(policy))
         for name, policy in (("pi_e", pi_e), ("pi_b", pi_b))
         if policy is not None
     }
@@ -160,6 +160,25 @@ def pair_policies(
     actions = _extended(actions, max([p.n_actions for p in given.values() if p.action_labels is None], default=0))
     tables = {name: _aligned(name, policy, log, states, actions) for name, policy in given.items()}
     return PolicyPair(tables.get("pi_e"), tables.get("pi_b"), states, actions)
+
+
+def _numbered_like(log: Trajectories, policy: TabularPolicy) -> TabularPolicy:
+    """The policy, with its row numbers as labels where the log's labels are numbers of a longer list.
+
+    A short log of a large problem visits few of its states; their numbers are then encoded as sparse ids.
+    A policy without labels that has a row for each of those numbers means the numbers.
+    """
+
+    def numbers(labels: Labels, size: int) -> list[int] | None:
+        sparse = labels.dtype.kind in "iu" and len(labels) > 0 and labels[0] >= 0 and labels[-1] >= len(labels)
+        return list(range(size)) if sparse and size > labels[-1] else None
+
+    states, actions = policy.state_labels, policy.action_labels
+    if states is None:
+        states = numbers(log.state_labels, policy.n_states)
+    if actions is None:
+        actions = numbers(log.action_labels, policy.n_actions)
+    return TabularPolicy(policy.probs, states, actions)
 
 
 def _aligned(

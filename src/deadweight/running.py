@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deadweight.typing import FloatArray, IntArray
+from deadweight.typing import BoolArray, FloatArray, IntArray
 
 # Products are safe up to exp(+-300): their squares, and squares times returns, are still doubles.
 SAFE_LOG = 300.0
@@ -43,6 +43,10 @@ class Running:
         """The weights as doubles; too large ones become inf."""
         return times(self, 1.0)
 
+    def among(self, counted: BoolArray | None) -> Running:
+        """The weights with those not counted set to zero, so that they never set the unit of a column."""
+        return self if counted is None else Running(self.values * counted, self.exponents)
+
     def relative_to(self, shift: IntArray | int) -> FloatArray:
         """The weights divided by 2**shift, column by column."""
         if self.exponents is None and np.all(shift == 0):
@@ -69,12 +73,13 @@ def times(weights: Running, factor: FloatArray | float) -> FloatArray:
         return scale(product, weights.exponents)
 
 
-def running_product(ratios: FloatArray, log_bound: float | None = None) -> Running:
+def running_product(ratios: FloatArray, log_bound: float | None = None, overwrite: bool = False) -> Running:
     """Running products of each row.
 
     Args:
       ratios: (m, H), none negative; NaN passes through.
       log_bound: a bound on abs(log(ratio)) over the positive ratios, when one is known.
+      overwrite: the products may take the place of the ratios.
 
     >>> tiny = running_product(np.full((1, 1_000), 1e-12)).last
     >>> bool(abs(np.log10(tiny.values[0, 0]) + tiny.exponents[0, 0] * np.log10(2) + 12_000) < 1e-6)
@@ -83,11 +88,11 @@ def running_product(ratios: FloatArray, log_bound: float | None = None) -> Runni
     horizon = ratios.shape[1]
     bound = largest_log(ratios) if log_bound is None else log_bound
     if bound * horizon <= SAFE_LOG:
-        return Running(_product(ratios))
+        return Running(_product(ratios, ratios if overwrite else None))
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.where(ratios > 0, np.abs(np.log(ratios)), 0.0)
     if logs.sum(axis=1).max() <= SAFE_LOG:
-        return Running(_product(ratios))
+        return Running(_product(ratios, ratios if overwrite else None))
     return _scaled_product(ratios, max(1, int(SAFE_LOG / logs.max())))
 
 
@@ -99,11 +104,11 @@ def largest_log(ratios: FloatArray) -> float:
     return float(max(abs(np.log(positive.max())), abs(np.log(positive.min()))))
 
 
-def _product(ratios: FloatArray) -> FloatArray:
-    """Running products of each row, whichever way the matrix lies in memory."""
+def _product(ratios: FloatArray, out: FloatArray | None = None) -> FloatArray:
+    """Running products of each row, whichever way the matrix lies in memory; `out` may be the ratios."""
     if not ratios.flags.f_contiguous or ratios.shape[0] == 1:
-        return np.multiply.accumulate(ratios, axis=1)
-    products = np.empty_like(ratios)
+        return np.multiply.accumulate(ratios, axis=1, out=out)
+    products = np.empty_like(ratios) if out is None else out
     columns = list(products.T)
     columns[0][:] = ratios[:, 0]
     for before, ratio, after in zip(columns, ratios.T[1:], columns[1:], strict=False):

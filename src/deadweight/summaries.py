@@ -83,14 +83,16 @@ class ColumnSums:
         Args:
           weights: (m, C).
           values: (m, C), zero where there is nothing to weigh.
-          counted: (m, C) False where an episode has left the normaliser; None: all stay.
+          counted: (m, C) False where an episode has left the normaliser (its value is zero there); None:
+            all stay.
           product: weights times values, if at hand.
         """
         n, columns = values.shape
-        shift = common_shift(weights)
-        w = weights.relative_to(shift)
+        members = weights.among(counted)
+        shift = common_shift(members)
+        w = members.relative_to(shift)
         wy = w * values if product is None or weights.exponents is not None else product
-        weight = np.add.reduce(w if counted is None else w * counted, axis=0)
+        weight = np.add.reduce(w, axis=0)
         return cls(
             n=n,
             stays=counted is None,
@@ -118,13 +120,13 @@ class ColumnSums:
         """Sums over the episodes of both, in the larger unit of the two."""
         columns = max(len(self.weight), len(other.weight))
         a, b = self.extended(columns), other.extended(columns)
-        shift = np.maximum(a.shift, b.shift)
+        shift, to_a, to_b = _common_unit(a.shift, b.shift)
         return ColumnSums(
             a.n + b.n,
             self.stays,
             shift,
-            scale(a.weight, a.shift - shift) + scale(b.weight, b.shift - shift),
-            scale(a.weighted, a.shift - shift) + scale(b.weighted, b.shift - shift),
+            a.weight * to_a + b.weight * to_b,
+            a.weighted * to_a + b.weighted * to_b,
             a.counted + b.counted,
         )
 
@@ -146,10 +148,9 @@ class Kish:
     @classmethod
     def of(cls, weights: Running, counted: BoolArray | None = None) -> Kish:
         """From (m, C) weights; `counted` as in `ColumnSums`."""
-        shift = common_shift(weights)
-        w = weights.relative_to(shift)
-        if counted is not None:
-            w = w * counted
+        members = weights.among(counted)
+        shift = common_shift(members)
+        w = members.relative_to(shift)
         weight = np.add.reduce(w, axis=0)
         shift = np.where(weight == 0, NOTHING, shift)
         return cls(counted is None, shift, weight, np.add.reduce(w * w, axis=0))
@@ -158,16 +159,18 @@ class Kish:
         """The sums of both, in the larger unit of the two."""
         columns = max(len(self.weight), len(other.weight))
         a, b = self._extended(columns), other._extended(columns)
-        shift = np.maximum(a.shift, b.shift)
+        shift, to_a, to_b = _common_unit(a.shift, b.shift)
         return Kish(
             self.stays,
             shift,
-            scale(a.weight, a.shift - shift) + scale(b.weight, b.shift - shift),
-            scale(a.squares, 2 * (a.shift - shift)) + scale(b.squares, 2 * (b.shift - shift)),
+            a.weight * to_a + b.weight * to_b,
+            a.squares * to_a**2 + b.squares * to_b**2,
         )
 
     def _extended(self, columns: int) -> Kish:
-        extra = max(0, columns - len(self.weight))
+        extra = columns - len(self.weight)
+        if extra <= 0:
+            return self
         return Kish(
             self.stays,
             _extended(self.shift, extra, self.stays, NOTHING),
@@ -188,6 +191,15 @@ def common_shift(weights: Running) -> IntArray:
     if weights.exponents is None:
         return np.zeros(weights.values.shape[1], dtype=np.int64)
     return np.where(weights.values != 0, weights.exponents, NOTHING).max(axis=0)
+
+
+def _common_unit(a: IntArray, b: IntArray) -> tuple[IntArray, FloatArray | float, FloatArray | float]:
+    """The larger unit of each column, and the factors that bring either side into it."""
+    if np.array_equal(a, b):
+        return a, 1.0, 1.0
+    shift = np.maximum(a, b)
+    one = np.ones(len(shift))
+    return shift, scale(one, a - shift), scale(one, b - shift)
 
 
 def _extended(column: AnyArray, extra: int, stays: bool, otherwise: float) -> AnyArray:

@@ -109,7 +109,11 @@ class Weighting:
         """(m, H) k_t: rho_t, or 1 where the ratio is dropped; 1 on padding."""
         if self.drop is None:
             return self.full(block)
-        return block.once((self.key, "kept"), lambda: self._kept(block))
+        return block.once(self._kept_key, lambda: self._kept(block))
+
+    @property
+    def _kept_key(self) -> Hashable:
+        return (id(self.pair), "rho") if self.drop is None else (self.key, "kept")
 
     def _kept(self, block: Block) -> FloatArray:
         if self._tables is not None and not self.per_step and not self.keep_first:
@@ -130,7 +134,10 @@ class Weighting:
 
     def _running(self, block: Block) -> Running:
         bound = None if self._tables is None or self.per_step or self.keep_first else self._tables[2]
-        return running_product(self.kept(block), bound)
+        if self._tables is None or bound is None or block.knows(self._kept_key):
+            return running_product(self.kept(block), bound)
+        # Nobody has asked for the ratios themselves: the products take their place in memory.
+        return running_product(self._from_table(self._tables[1], block), bound, overwrite=True)
 
 
 def refuse_unsupported(pair: PolicyPair, log: Trajectories) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 
+from deadweight.cli.tables import print_table
 from deadweight.domains import Problem, deterministic_lift, inventory, stochastic_lift, taxi
 from deadweight.negligible.lift import lift
 
@@ -53,15 +53,4 @@ def ranges(indices: list[int]) -> str:
 
 def domains() -> None:
     """Print the domains with sizes, horizons, exact values of both policies, and lift states."""
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-
-    # Piped output is for other programs: as wide as it needs, never cut to a guessed terminal.
-    console = Console() if sys.stdout.isatty() else Console(width=200)
-    table = Table(box=SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
-    for i, heading in enumerate(HEADINGS):
-        table.add_column(heading, justify="left" if i in (0, len(HEADINGS) - 1) else "right", no_wrap=True)
-    for problem in problems():
-        table.add_row(*row(problem))
-    console.print(table)
+    print_table(HEADINGS, [row(problem) for problem in problems()], left=(0, len(HEADINGS) - 1))

@@ -152,10 +152,9 @@ class _Normalised:
         """(m,) influence of a block's episodes, up to a constant."""
         columns = terms.values.shape[1]
         shift = self.sums.shift[:columns]
-        w = terms.weights.relative_to(shift)
-        counted = w if terms.counted is None else w * terms.counted
+        w = terms.weights.among(terms.counted).relative_to(shift)
         result: FloatArray = np.add.reduce(
-            w * terms.values * self._slope[:columns] - counted * self._pull[:columns], axis=1
+            w * (terms.values * self._slope[:columns] - self._pull[:columns]), axis=1
         )
         if terms.counted is None and columns < len(self._pull):
             result -= self._after_the_end(terms.weights.last, columns)

@@ -1,0 +1,53 @@
+"""The commands and their options. What they do is in the file of the same name, imported when called."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    name="deadweight",
+    help="Off-policy evaluation without the dead weight: how good would a new policy be, judged from logs of an "
+    "old one?",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from deadweight._version import __version__
+
+        typer.echo(f"deadweight {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """Options that come before a command."""
+
+
+@app.command()
+def demo(
+    size: Annotated[int, typer.Option(help="Size of the lift: odd, 5 or more.")] = 11,
+    episodes: Annotated[int, typer.Option(min=2, help="Episodes to simulate.")] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulation.")] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")] = False,
+) -> None:
+    """Simulate a log whose answer is known and evaluate it, plain and state-based side by side."""
+    from deadweight.cli.demo import demo as run
+
+    run(size, episodes, seed, json)
+
+
+@app.command()
+def domains() -> None:
+    """The domains of the paper with their exact values."""
+    from deadweight.cli.domains import domains as run
+
+    run()
