@@ -115,7 +115,8 @@ class Block:
     @cached_property
     def last(self) -> BoolArray:
         """(m, H) True at each episode's last step."""
-        return self.times == self.lengths[:, None] - 1
+        last: BoolArray = self.times == self.lengths[:, None] - 1
+        return last
 
     def returns(self, gamma: float) -> FloatArray:
         """(m,) discounted return of each episode."""
@@ -164,11 +165,11 @@ def blocks(log: Trajectories, cells: int = BLOCK_CELLS) -> Iterator[Block]:
 
 def discounted_sum(cells: FloatArray, gamma: float) -> FloatArray:
     """(m,) sum over the columns of gamma**t * cells."""
-    if gamma == 1.0:
-        return np.add.reduce(cells, axis=1)
-    return np.add.reduce(cells * powers(gamma, cells.shape[1]), axis=1)
+    weighted = cells if gamma == 1.0 else cells * powers(gamma, cells.shape[1])
+    total: FloatArray = np.add.reduce(weighted, axis=1)
+    return total
 
 
 def powers(gamma: float, count: int) -> FloatArray:
     """(count,) gamma**0, gamma**1, ..."""
-    return np.ones(count) if gamma == 1.0 else gamma ** np.arange(count)
+    return np.ones(count) if gamma == 1.0 else np.power(gamma, np.arange(count, dtype=np.float64))

@@ -59,13 +59,14 @@ class Counts:
     def _table(self, column: int) -> FloatArray:
         table = np.zeros(self.n_states * self.n_actions)
         table[self.pairs.keys] = self.pairs.sums[column]
-        return table.reshape(self.n_states, self.n_actions)
+        by_state: FloatArray = table.reshape(self.n_states, self.n_actions)
+        return by_state
 
     def start_distribution(self) -> FloatArray:
         """(S,) share of episodes that begin in each state."""
-        d0 = np.zeros(self.n_states)
-        d0[self.starts.keys] = self.starts.sums[0]
-        return d0 / d0.sum()
+        d0: FloatArray = np.zeros(self.n_states)
+        d0[self.starts.keys] = self.starts.sums[0] / self.starts.sums[0].sum()
+        return d0
 
 
 def count(parts: Sequence[Trajectories], n_states: int, n_actions: int, workers: int = 1) -> Counts:

@@ -50,23 +50,23 @@ class TabularPolicy:
     @property
     def n_states(self) -> int:
         """Number of rows."""
-        return self.probs.shape[0]
+        return int(self.probs.shape[0])
 
     @property
     def n_actions(self) -> int:
         """Number of columns."""
-        return self.probs.shape[1]
+        return int(self.probs.shape[1])
 
     def __repr__(self) -> str:
         return f"TabularPolicy({self.n_states:,} states, {self.n_actions:,} actions)"
 
     def _check_rows(self, table: FloatArray) -> None:
-        label = (lambda s: s) if self.state_labels is None else (lambda s: plain(self.state_labels[s]))
+        labels = range(len(table)) if self.state_labels is None else self.state_labels
         bad = np.argwhere(~(table >= 0))
         if bad.size:
             s, a = (int(i) for i in bad[0])
             raise PolicyError(
-                f"Probabilities must be numbers of at least 0; found {table[s, a]} in state {label(s)}, "
+                f"Probabilities must be numbers of at least 0; found {table[s, a]} in state {plain(labels[s])}, "
                 f"action {a}.",
                 fix="Correct the table; each row is a distribution over actions.",
             )
@@ -74,7 +74,7 @@ class TabularPolicy:
         off = np.flatnonzero(np.abs(sums - 1) > ROW_SUM_TOLERANCE)
         if off.size:
             raise PolicyError(
-                f"Each row of a policy must sum to 1; state {label(int(off[0]))} sums to "
+                f"Each row of a policy must sum to 1; state {plain(labels[off[0]])} sums to "
                 f"{sums[off[0]]:.6g} ({off.size} of {len(sums)} rows are off).",
                 fix="Normalise the rows, and check that rows are states and columns are actions.",
             )
@@ -97,7 +97,8 @@ def estimate_behaviour(log: Trajectories) -> TabularPolicy:
 def frequencies(counts: npt.NDArray[Any]) -> FloatArray:
     """Rows divided by their sums, uniform where a row is empty."""
     totals = counts.sum(axis=1, keepdims=True)
-    return np.where(totals > 0, counts / np.maximum(totals, 1), 1.0 / counts.shape[1])
+    shares: FloatArray = np.where(totals > 0, counts / np.maximum(totals, 1), 1.0 / counts.shape[1])
+    return shares
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,15 +171,16 @@ def _numbered_like(log: Trajectories, policy: TabularPolicy) -> TabularPolicy:
     """
 
     def numbers(labels: Labels, size: int) -> list[int] | None:
-        sparse = labels.dtype.kind in "iu" and len(labels) > 0 and labels[0] >= 0 and labels[-1] >= len(labels)
-        return list(range(size)) if sparse and size > labels[-1] else None
+        sparse = labels.dtype.kind in "iu" and len(labels) > 0 and len(labels) <= labels[-1] < size
+        return list(range(size)) if sparse and labels[0] >= 0 else None
 
-    states, actions = policy.state_labels, policy.action_labels
-    if states is None:
-        states = numbers(log.state_labels, policy.n_states)
-    if actions is None:
-        actions = numbers(log.action_labels, policy.n_actions)
-    return TabularPolicy(policy.probs, states, actions)
+    states: Sequence[Any] | None = None if policy.state_labels is None else list(policy.state_labels)
+    actions: Sequence[Any] | None = None if policy.action_labels is None else list(policy.action_labels)
+    return TabularPolicy(
+        policy.probs,
+        numbers(log.state_labels, policy.n_states) if states is None else states,
+        numbers(log.action_labels, policy.n_actions) if actions is None else actions,
+    )
 
 
 def _aligned(

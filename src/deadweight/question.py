@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
+from deadweight.arithmetic import sums_by
 from deadweight.errors import EstimationError, OptionError
 from deadweight.mdp import TabularMDP, backward, check_gamma
 from deadweight.model import Counts, count, mdp_from_counts
@@ -79,7 +80,7 @@ class Question:
     def visits(self) -> FloatArray:
         """(S,) visits of each state."""
         return sum(
-            (np.bincount(part.states, minlength=self.pair.n_states) for part in self.parts),
+            (sums_by(part.states, size=self.pair.n_states) for part in self.parts),
             start=np.zeros(self.pair.n_states),
         )
 

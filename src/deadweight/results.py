@@ -17,14 +17,15 @@ from deadweight.drops import Drop
 from deadweight.typing import FloatArray
 
 FLAGS = {
-    "zero-weights": "All weights were zero in at least one normaliser, which counts as 0: the log hardly ever "
-    "does what the evaluation policy would do.",
-    "low-ess": "Fewer than ten effective episodes carry the weights: a handful of episodes decide the estimate.",
+    "zero-weights": "All weights were zero in at least one normaliser, which counts as 0: the log hardly "
+    "ever does what the evaluation policy would do.",
+    "low-ess": "Fewer than ten effective episodes carry the weights: a handful of episodes decide the "
+    "estimate.",
     "all-dropped": "Nearly every logged step is dropped: the estimate is close to the naive average return.",
     "none-dropped": "No logged step is dropped: the estimate is the plain estimator.",
     "truncated": "Some episodes were cut before they ended: returns count only what was logged.",
-    "no-support": "The evaluation policy takes actions in visited states where the behaviour policy never does: "
-    "their effect cannot be seen in this log.",
+    "no-support": "The evaluation policy takes actions in visited states where the behaviour policy never "
+    "does: their effect cannot be seen in this log.",
     "overflow": "The product of ratios left the range of floating-point numbers: use a self-normalised (W) "
     "estimator.",
 }

@@ -190,7 +190,8 @@ def common_shift(weights: Running) -> IntArray:
     """(C,) an exponent for each column that brings its largest weight into range."""
     if weights.exponents is None:
         return np.zeros(weights.values.shape[1], dtype=np.int64)
-    return np.where(weights.values != 0, weights.exponents, NOTHING).max(axis=0)
+    shift: IntArray = np.where(weights.values != 0, weights.exponents, NOTHING).max(axis=0)
+    return shift
 
 
 def _common_unit(a: IntArray, b: IntArray) -> tuple[IntArray, FloatArray | float, FloatArray | float]:

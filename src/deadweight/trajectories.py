@@ -17,7 +17,7 @@ import numpy.typing as npt
 from deadweight.checks import check_log_probabilities, check_probability_column
 from deadweight.errors import DataError, first_few
 from deadweight.labels import as_column, encode, plain
-from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray, Labels
+from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 
 class Trajectories:
@@ -127,7 +127,8 @@ class Trajectories:
     @cached_property
     def lengths(self) -> IntArray:
         """(n,) steps of each episode."""
-        return _frozen(np.diff(self.offsets))
+        lengths: IntArray = _frozen(np.diff(self.offsets))
+        return lengths
 
     @property
     def horizon(self) -> int:
@@ -149,15 +150,17 @@ class Trajectories:
     @cached_property
     def next_states(self) -> IntArray:
         """(steps,) the state after each step; -1 where the task ended or the log does not say."""
-        following = np.empty(self.n_steps, dtype=np.int64)
+        following: IntArray = np.empty(self.n_steps, dtype=np.int64)
         following[:-1] = self.states[1:]
         following[self.offsets[1:] - 1] = self._last_successor
-        return _frozen(following)
+        following.flags.writeable = False
+        return following
 
     @cached_property
     def start_states(self) -> IntArray:
         """(n,) first state of each episode."""
-        return _frozen(self.states[self.offsets[:-1]])
+        starts: IntArray = _frozen(self.states[self.offsets[:-1]])
+        return starts
 
     def select(self, episodes: npt.ArrayLike) -> Trajectories:
         """The log of these episodes only (indices or a boolean mask), with the same labels."""
@@ -241,7 +244,8 @@ class Trajectories:
         _check_length(name, column, n)
         check_log_probabilities(column, name)
         check_probability_column(column, name, positive, self.where)
-        return _frozen(column)
+        frozen: FloatArray = _frozen(column)
+        return frozen
 
     def _last_successors(self, states: AnyArray, next_states: npt.ArrayLike | None) -> list[Any]:
         """Per episode the logged successor of a truncated last step, or None."""
@@ -299,7 +303,7 @@ def _check_offsets(offsets: npt.ArrayLike, n: int) -> IntArray:
     given = np.asarray(offsets)
     if given.ndim != 1 or given.dtype.kind not in "iu" or len(given) < 2:
         if n == 0:
-            raise DataError("A log needs at least one episode; found none.", fix="Check the source of the log.")
+            raise DataError("A log needs at least one episode; found none.", fix="Check where it comes from.")
         raise DataError(
             f"offsets must be whole numbers, first row of each episode and then the number of steps ({n}); "
             f"found {given.dtype} of shape {given.shape}.",

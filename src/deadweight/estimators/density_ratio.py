@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from deadweight.arithmetic import sums_by
 from deadweight.blocks import Block
 from deadweight.estimators.base import Fit
 from deadweight.estimators.simplex_qp import SimplexSolution, solution_gradient, solve_simplex_qp
@@ -107,7 +108,7 @@ class DensityRatio:
             direct = density.w[at] * (kept_top - centre * kept_bottom)
             direct = direct + on_dropped[at] * (dropped_top - centre * dropped_bottom)
             change = slope * direct + gradient(step)
-            return summary.n * np.bincount(step.row, change, minlength=block.n)
+            return summary.n * sums_by(step.row, change, block.n)
 
         details = {"kkt_residual": density.solution.residual}
         return Fit(factor * ratio, influence=influence, details=details)
@@ -205,6 +206,7 @@ class _Density:
             i, j = self.index[step.state], self.index[step.after]
             left = j < len(f)
             own = np.where(left, by_flow(np.where(left, j, 0), j), 0.0)
-            return by_visit[i] + step.flow * by_flow(i, j) - own
+            change: FloatArray = by_visit[i] + step.flow * by_flow(i, j) - own
+            return change
 
         return of_steps

@@ -8,8 +8,8 @@ model, a visit of (s, a) that leads to s' with reward r moves the estimate by
 .. math:: \frac{\pi_e(a|s)}{n(s,a)} \sum_t \gamma^t d_t(s) \left[ r - \hat r(s,a)
    + \gamma \left( V_{t+1}(s') - \sum_{s''} \hat P(s''|s,a) V_{t+1}(s'') \right) \right]
 
-and, where unseen actions borrow the state's pooled transitions, by their share of the same. It measures
-sampling noise only: what the model gets wrong in the limit is not in it.
+and, where unseen actions borrow the state's pooled transitions or the mean reward of all pairs, by their
+share of the same. It measures sampling noise only: what the model gets wrong in the limit is not in it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from deadweight.arithmetic import divide, sums_by
 from deadweight.blocks import Block
 from deadweight.estimators.base import Fit
 from deadweight.mdp import TabularMDP, backward
@@ -47,7 +48,7 @@ class Direct:
       horizon: T.
       gamma: discount.
       counts: what the model was fitted to; None for a given model, whose value has no sampling noise.
-      pools: whether unseen actions borrow the state's transitions.
+      unseen: what unseen actions do in the fitted model, see `deadweight.model.fit_mdp`.
     """
 
     def __init__(
@@ -57,10 +58,10 @@ class Direct:
         horizon: int,
         gamma: float,
         counts: Counts | None,
-        pools: bool,
+        unseen: str = "pool",
     ) -> None:
         self.model, self.pi_e, self.horizon, self.gamma = model, pi_e, horizon, gamma
-        self.counts, self.pools = counts, pools
+        self.counts, self.unseen = counts, unseen
 
     @property
     def key(self) -> Hashable:
@@ -87,7 +88,6 @@ class _Influence:
     """Influence of the episodes of a block on the model's value."""
 
     def __init__(self, direct: Direct, counts: Counts, v: FloatArray, n: int) -> None:
-
         model, gamma = direct.model, direct.gamma
         n_states, n_actions = model.r.shape
         self.n, self.n_states, self.n_actions = n, n_states, n_actions
@@ -106,23 +106,26 @@ class _Influence:
             d = chain(d)
         self.carried = carried
 
-        visits, moves = counts.visits(), np.bincount(rows, counts.transitions.sums[0], n_states * n_actions)
+        visits, moves = counts.visits(), sums_by(rows, counts.transitions.sums[0], n_states * n_actions)
         moves = moves.reshape(n_states, n_actions)
-        lent = direct.pi_e if direct.pools else np.zeros_like(direct.pi_e)
+        lent = direct.pi_e if direct.unseen == "pool" else np.zeros_like(direct.pi_e)
         borrowed_r = np.where(visits == 0, lent, 0.0).sum(axis=1)
         borrowed_p = np.where(moves == 0, lent, 0.0).sum(axis=1)
-        self.reward_scale = _divided(direct.pi_e * occupancy[:, None], visits)
-        self.reward_scale_pooled = _divided(borrowed_r * occupancy, visits.sum(axis=1))
-        self.move_scale = _divided(direct.pi_e, moves)
-        self.move_scale_pooled = _divided(borrowed_p, moves.sum(axis=1))
-        self.r = _divided(counts.rewards(), visits)
-        self.r_pooled = _divided(counts.rewards().sum(axis=1), visits.sum(axis=1))
+        reached = direct.pi_e * occupancy[:, None]
+        if direct.unseen == "mean":  # every seen pair earns for the unseen ones as well
+            reached = reached + reached[visits == 0].sum() / np.count_nonzero(visits)
+        self.reward_scale = divide(reached, visits)
+        self.reward_scale_pooled = divide(borrowed_r * occupancy, visits.sum(axis=1))
+        self.move_scale = divide(direct.pi_e, moves)
+        self.move_scale_pooled = divide(borrowed_p, moves.sum(axis=1))
+        self.r = divide(counts.rewards(), visits)
+        self.r_pooled = divide(counts.rewards().sum(axis=1), visits.sum(axis=1))
         # Mean of carried(s, .) over the logged successors of (s, a), and of s.
         at = np.searchsorted(self.keys, state * (n_states + 1) + after)
-        total: Any = np.bincount(rows, counts.transitions.sums[0] * carried[at], n_states * n_actions)
+        total = sums_by(rows, counts.transitions.sums[0] * carried[at], n_states * n_actions)
         total = total.reshape(n_states, n_actions)
-        self.mean = _divided(total, moves)
-        self.mean_pooled = _divided(total.sum(axis=1), moves.sum(axis=1))
+        self.mean = divide(total, moves)
+        self.mean_pooled = divide(total.sum(axis=1), moves.sum(axis=1))
 
     def __call__(self, block: Block) -> FloatArray:
         """(m,) influence, up to a constant."""
@@ -148,11 +151,7 @@ def _chain(model: TabularMDP, pi_e: FloatArray) -> Any:
 
     def step(d: FloatArray) -> FloatArray:
         weights = (d[:, None] * pi_e).ravel()
-        following: FloatArray = (weights @ stored)[:-1]
+        following: FloatArray = np.asarray(weights @ stored)[:-1]
         return following if spread is None else following + float(weights @ spread)
 
     return step
-
-
-def _divided(top: FloatArray, bottom: FloatArray) -> FloatArray:
-    return np.divide(top, bottom, out=np.zeros(np.shape(top)), where=bottom > 0)

@@ -17,11 +17,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from deadweight.arithmetic import divide
 from deadweight.blocks import Block, powers
 from deadweight.errors import EstimationError
 from deadweight.estimators.base import Fit
 from deadweight.estimators.product import normaliser_members
-from deadweight.typing import FloatArray, IntArray
+from deadweight.typing import AnyArray, FloatArray, IntArray
 from deadweight.weighting import Weighting
 
 # Criteria that differ by less than this, relative to the sizes involved, are a tie: the rest is rounding.
@@ -134,22 +135,26 @@ class Incremental:
         at = (chosen, np.arange(self.horizon))
         discount = powers(self.gamma, self.horizon)
         mean_x, sum_b = summary.mean_x[at], summary.sum_b[at]
+        flags: tuple[str, ...] = ()
         if not weighted:
             pull = survival = np.zeros(self.horizon)
-            value, slope, flags = float((discount * mean_x).sum()), discount, ()
+            value, slope = float((discount * mean_x).sum()), discount
         else:
             survivors = self.finished == "survivors"
             share = summary.counted[at] / summary.n if survivors else np.ones(self.horizon)
-            per_b = np.divide(summary.n, sum_b, out=np.zeros(self.horizon), where=sum_b != 0)
+            per_b = divide(float(summary.n), sum_b)
             value = float((discount * share * per_b * mean_x).sum())
             slope = discount * share * per_b
             pull = slope * per_b * mean_x
             survival = discount * per_b * mean_x if survivors else np.zeros(self.horizon)
-            flags = ("zero-weights",) if (sum_b == 0).any() else ()
+            if (sum_b == 0).any():
+                flags += ("zero-weights",)
+        if not np.isfinite(value):
+            flags += ("overflow",)
         return Fit(
             value,
             influence=lambda block: self._influence(block, chosen, slope, pull, survival),
-            flags=flags if np.isfinite(value) else (*flags, "overflow"),
+            flags=flags,
             details={"windows": chosen + 1},
         )
 
@@ -199,7 +204,7 @@ class Incremental:
         rewards = _padded(block.rewards, columns, 0.0)
         members = normaliser_members(block, self.finished)
         inside = np.ones((block.n, columns)) if members is None else _padded(members, columns, False)
-        result = np.add.reduce(inside * survival[:columns], axis=1)
+        result: FloatArray = np.add.reduce(inside * survival[:columns], axis=1)
         for row, (_, b) in enumerate(self._windows(block, columns)):
             at = np.flatnonzero(chosen[:columns] == row)
             values = rewards[:, at] * slope[at] - inside[:, at] * pull[at]
@@ -209,7 +214,7 @@ class Incremental:
         return result
 
 
-def _padded(cells: FloatArray, columns: int, fill: float) -> FloatArray:
+def _padded(cells: AnyArray, columns: int, fill: float) -> AnyArray:
     extra = columns - cells.shape[1]
     if extra <= 0:
         return cells

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from deadweight.arithmetic import divide, sums_by
 from deadweight.blocks import Block
 from deadweight.estimators.base import Fit
 from deadweight.model import successors
@@ -133,7 +134,7 @@ class _Chain:
         goes_on = self.nodes[found] == target  # a logged successor that no episode goes on from is lost
         cell, to, moved = cell[goes_on], found[goes_on], sums.moves.sums[0][goes_on]
         source, flow = self.node_of[cell], moved * self.move_scale[cell]
-        r = np.bincount(self.node_of, rewards * self.reward_scale, minlength=len(self.nodes))
+        r = sums_by(self.node_of, rewards * self.reward_scale, size=len(self.nodes))
 
         self.d, self.v = np.zeros(len(self.nodes)), r.copy()
         self.d[np.searchsorted(self.nodes, sums.starts.keys)] = sums.starts.sums[0] / sums.n
@@ -146,29 +147,45 @@ class _Chain:
         self.value = float((self.discount * self.d * r).sum())
 
         # What a step is compared with in its influence: the cell's own mean, or for MIS the node's.
-        carried = np.bincount(cell, moved * self.v[to], minlength=len(self.cells))
+        carried = sums_by(cell, moved * self.v[to], size=len(self.cells))
         own = self.node_of if family.tabular is None else np.arange(len(self.cells))
         self.mean_reward = _mean(rewards, number, own)
         self.mean_carried = _mean(carried, known, own)
+        self.reward_shift = self._shift(rewards * self.reward_scale, number)
+        self.carried_shift = self._shift(carried * self.move_scale, known)
 
     def _scales(self, number: FloatArray) -> tuple[FloatArray, tuple[str, ...]]:
         """Factor of each cell's sums over `number` steps; a flag where pi_e has no mass on any action seen."""
         family = self.family
-        visits = np.bincount(self.node_of, number)[self.node_of]
+        visits = sums_by(self.node_of, number)[self.node_of]
         if family.tabular is None:
-            return _divided(1.0, visits), ()
+            return divide(1.0, visits), ()
         state, kind = self.nodes[self.node_of] % family.n_states, self.cells % family.n_kinds
         pooled = kind == family.n_kinds - 1
         by_kind = np.concatenate([family.tabular, np.zeros((len(family.tabular), 1))], axis=1)
         pi = np.where(number > 0, by_kind[state, kind], 0.0)
-        mass = np.bincount(self.node_of, pi)[self.node_of]
+        mass = sums_by(self.node_of, pi)[self.node_of]
         flags = ("zero-weights",) if ((mass == 0) & ~pooled).any() else ()
         if family.unseen_actions == "zero":
             mass = np.ones_like(mass)
         # Of a node's visits the pooled ones count as they are, the others by pi_e within their own share.
-        kept = np.bincount(self.node_of, number * ~pooled)[self.node_of]
-        own = _divided(_divided(kept, visits) * pi, number * mass)
-        return np.where(pooled, _divided(1.0, visits), own), flags
+        kept = sums_by(self.node_of, number * ~pooled)[self.node_of]
+        own = divide(divide(kept, visits) * pi, number * mass)
+        return np.where(pooled, divide(1.0, visits), own), flags
+
+    def _shift(self, part: FloatArray, number: FloatArray) -> FloatArray:
+        """What one more visit of a cell moves by changing the share of dropped visits in its node.
+
+        Zero unless a drop by steps leaves dropped and kept visits in one (t, s). `part` is each cell's part of
+        the node's mean.
+        """
+        if self.family.tabular is None:
+            return np.zeros(len(self.cells))
+        pooled = self.cells % self.family.n_kinds == self.family.n_kinds - 1
+        group = 2 * self.node_of + pooled
+        visits, mean = sums_by(self.node_of, number)[self.node_of], sums_by(self.node_of, part)[self.node_of]
+        group_mean = divide(sums_by(group, part)[group] * visits, sums_by(group, number)[group])
+        return divide(group_mean - mean, visits)
 
     def influence(self, block: Block) -> FloatArray:
         """(m,) influence of a block's episodes, up to a constant."""
@@ -182,7 +199,8 @@ class _Chain:
         v_tp1 = np.where(goes_on, self.v[found], 0.0)
         ratio = family._ratios(block)
         change = self.reward_scale[cell] * (ratio * block.rewards - self.mean_reward[cell])
-        moved = self.move_scale[cell] * (ratio * v_tp1 - self.mean_carried[cell])
+        change += self.reward_shift[cell]
+        moved = self.move_scale[cell] * (ratio * v_tp1 - self.mean_carried[cell]) + self.carried_shift[cell]
         change += family.gamma * np.where(after >= 0, moved, 0.0)
         change *= self.n * self.discount[node] * self.d[node]
         if block.alive is not None:
@@ -194,8 +212,4 @@ class _Chain:
 
 def _mean(sums: FloatArray, number: FloatArray, group: IntArray) -> FloatArray:
     """Per cell the mean over all cells of its group."""
-    return _divided(np.bincount(group, sums)[group], np.bincount(group, number)[group])
-
-
-def _divided(top: FloatArray | float, bottom: FloatArray) -> FloatArray:
-    return np.divide(top, bottom, out=np.zeros(len(bottom)), where=bottom > 0)
+    return divide(sums_by(group, sums)[group], sums_by(group, number)[group])

@@ -20,7 +20,7 @@ from deadweight.estimators.doubly_robust import DoublyRobust
 from deadweight.estimators.incremental import Incremental
 from deadweight.estimators.marginalised import Marginalised
 from deadweight.estimators.per_decision import PerDecision
-from deadweight.estimators.product import ProductFamily
+from deadweight.estimators.product import ProductFamily, TermMaker
 from deadweight.estimators.trajectory import Behaviour, WholeEpisode
 from deadweight.question import Question
 from deadweight.weighting import Weighting
@@ -60,12 +60,12 @@ def _per_decision(question: Question, weighting: Weighting) -> Family:
 
 
 def _corrected_trajectory(question: Question, weighting: Weighting) -> Family:
-    makers = [WholeEpisode(), MissingAdvantage(question.delta)]
+    makers: list[TermMaker] = [WholeEpisode(), MissingAdvantage(question.delta)]
     return ProductFamily(makers, weighting, question.gamma)
 
 
 def _corrected_per_decision(question: Question, weighting: Weighting) -> Family:
-    makers = [PerDecision(), MissingAdvantage(question.delta)]
+    makers: list[TermMaker] = [PerDecision(), MissingAdvantage(question.delta)]
     return ProductFamily(makers, weighting, question.gamma, question.options.finished)
 
 
@@ -99,8 +99,7 @@ def _incremental(question: Question, weighting: Weighting) -> Family:
 def _direct(question: Question, weighting: Weighting) -> Family:
     pi_e = question.pi_e("DM")
     counts = question.counts if question.options.model is None else None
-    pools = question.options.unseen == "pool"
-    return Direct(question.model, pi_e, question.horizon, question.gamma, counts, pools)
+    return Direct(question.model, pi_e, question.horizon, question.gamma, counts, question.options.unseen)
 
 
 def _density_ratio(question: Question, weighting: Weighting) -> Family:

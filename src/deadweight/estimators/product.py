@@ -166,8 +166,8 @@ class _Normalised:
         """What ended episodes still pull while they stay in the normaliser."""
         shift, pull = self.sums.shift[columns:], self._pull[columns:]
         if last.exponents is None and (shift == 0).all():
-            return last.values[:, 0] * pull.sum()
-        return np.add.reduce(last.relative_to(shift) * pull, axis=1)
+            return np.asarray(last.values[:, 0] * pull.sum())
+        return np.asarray(np.add.reduce(last.relative_to(shift) * pull, axis=1))
 
 
 def normaliser_members(block: Block, finished: str, lagged: bool = False) -> BoolArray | None:
