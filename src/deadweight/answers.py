@@ -6,10 +6,12 @@ What nobody asks for, such as the standard error of an estimate without interval
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+import numpy as np
 
 from deadweight.blocks import Block
 from deadweight.drops import Drop
@@ -19,7 +21,7 @@ from deadweight.estimators.product import normaliser_members
 from deadweight.fold import fold
 from deadweight.question import Question
 from deadweight.summaries import Kish, Moments
-from deadweight.typing import FloatArray
+from deadweight.typing import BoolArray, FloatArray, IntArray
 from deadweight.weighting import Weighting
 
 
@@ -54,17 +56,6 @@ class Plan:
         """Whether the estimate holds the correction of its bias already."""
         return self.recipe.corrected or self.recipe.contains_correction
 
-    @property
-    def dropped_share(self) -> float:
-        """Share of the logged steps whose ratio is dropped."""
-        drop = self.weighting.drop
-        if drop is None:
-            return 0.0
-        if self.weighting.per_step:
-            return float(drop.mean())
-        visits = self.question.visits
-        return float(visits[drop].sum() / visits.sum())
-
 
 class Answers:
     """Sums, fits and standard errors of some plans of one question."""
@@ -75,6 +66,7 @@ class Answers:
         self._sums: dict[Hashable, Any] = {}
         self._fits: dict[Plan, Fit] = {}
         self._std_errors: dict[Plan, float] = {}
+        self._dropped_shares: dict[Hashable, float] = {}
 
     def prepare(self, with_bias: bool) -> None:
         """The first pass for all plans at once."""
@@ -146,6 +138,22 @@ class Answers:
         steps: Kish = fold(self.question.parts, summarise, self.question.workers)[0]
         return steps.ess
 
+    def dropped_share(self, plan: Plan) -> float:
+        """Share of the logged steps whose ratio is dropped."""
+        weighting = plan.weighting
+        if weighting.drop is None:
+            return 0.0
+        if weighting.key not in self._dropped_shares:
+            self._dropped_shares[weighting.key] = self._share(weighting.drop, weighting.per_step)
+        return self._dropped_shares[weighting.key]
+
+    def _share(self, drop: BoolArray, per_step: bool) -> float:
+        if per_step:
+            return float(drop.mean())
+        steps = [part.states for part in self.question.parts]
+        dropped = sum(np.count_nonzero(drop.take(some)) for column in steps for some in _in_pieces(column))
+        return dropped / sum(len(column) for column in steps)
+
     def _sum(self, families: Iterable[Family], weightings: Iterable[Weighting] = ()) -> None:
         """One fold for all sums that are not there yet."""
         wanted = {family.key: family for family in families if family.key not in self._sums}
@@ -159,6 +167,11 @@ class Answers:
 
         sums = fold(self.question.parts, summarise, self.question.workers)
         self._sums.update(zip([*wanted, *sizes], sums, strict=True))
+
+
+def _in_pieces(column: IntArray, size: int = 1 << 20) -> Iterator[IntArray]:
+    """A long column in pieces, so that what is made of it stays small."""
+    return (column[lo : lo + size] for lo in range(0, len(column), size))
 
 
 def _ess_key(weighting: Weighting) -> Hashable:

@@ -124,7 +124,7 @@ def _dress(
     answers: Answers, plan: Plan, maker: Callable[[Estimate], Interval] | None, level: float
 ) -> Estimate:
     """The estimate as the user sees it."""
-    fit, ess, share = answers.fit(plan), answers.ess(plan), plan.dropped_share
+    fit, ess, share = answers.fit(plan), answers.ess(plan), answers.dropped_share(plan)
     return Estimate(
         plan.name,
         fit.value,

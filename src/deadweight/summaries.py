@@ -76,7 +76,6 @@ class ColumnSums:
         weights: Running,
         values: FloatArray,
         counted: BoolArray | None = None,
-        product: FloatArray | None = None,
     ) -> ColumnSums:
         """Sums over the episodes of a block.
 
@@ -85,20 +84,18 @@ class ColumnSums:
           values: (m, C), zero where there is nothing to weigh.
           counted: (m, C) False where an episode has left the normaliser (its value is zero there); None:
             all stay.
-          product: weights times values, if at hand.
         """
         n, columns = values.shape
         members = weights.among(counted)
         shift = common_shift(members)
         w = members.relative_to(shift)
-        wy = w * values if product is None or weights.exponents is not None else product
         weight = np.add.reduce(w, axis=0)
         return cls(
             n=n,
             stays=counted is None,
             shift=np.where(weight == 0, NOTHING, shift),
             weight=weight,
-            weighted=np.add.reduce(wy, axis=0),
+            weighted=np.einsum("ij,ij->j", w, values),
             counted=np.full(columns, float(n)) if counted is None else counted.sum(axis=0, dtype=np.float64),
         )
 

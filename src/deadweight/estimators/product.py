@@ -99,10 +99,15 @@ class ProductFamily:
         """Column sums of each group; moments of the plain per-episode estimates."""
         groups, plain = [], np.zeros(block.n)
         for terms in self.terms(block):
-            product = times(terms.weights, terms.values)
-            groups.append(ColumnSums.of(terms.weights, terms.values, terms.counted, product))
-            plain += discounted_sum(product, self.gamma) if terms.per_step else product[:, 0]
+            groups.append(ColumnSums.of(terms.weights, terms.values, terms.counted))
+            plain += self._plain(terms)
         return ProductSums(tuple(groups), Moments.of(plain))
+
+    def _plain(self, terms: Terms) -> FloatArray:
+        """(m,) sum over the columns of weight times value, discounted."""
+        if terms.weights.exponents is not None or (terms.per_step and self.gamma != 1.0):
+            return discounted_sum(times(terms.weights, terms.values), self.gamma if terms.per_step else 1.0)
+        return np.einsum("ij,ij->i", terms.weights.values, terms.values)  # without a matrix of products
 
     def finish(self, summary: ProductSums, weighted: bool) -> Fit:
         """Mean of the plain per-episode estimates, or the self-normalised sum of the columns."""
