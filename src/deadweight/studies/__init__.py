@@ -1,0 +1,1 @@
+"""Studies: long measurements behind the claims of the documentation, each a command."""
