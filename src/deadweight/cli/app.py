@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -34,15 +35,16 @@ def options(
 
 @app.command()
 def demo(
-    size: Annotated[int, typer.Option(help="Size of the lift: odd, 5 or more.")] = 11,
+    size: Annotated[int, typer.Option(help="Size of the lift: odd, 5 or more.")] = 17,
     episodes: Annotated[int, typer.Option(min=2, help="Episodes to simulate.")] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the simulation.")] = 0,
+    logs: Annotated[int, typer.Option(min=1, help="Logs over which errors are averaged.")] = 10,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")] = False,
 ) -> None:
     """Simulate a log whose answer is known and evaluate it, plain and state-based side by side."""
     from deadweight.cli.demo import demo as run
 
-    run(size, episodes, seed, json)
+    run(size, episodes, seed, logs, json)
 
 
 @app.command()
@@ -51,3 +53,24 @@ def domains() -> None:
     from deadweight.cli.domains import domains as run
 
     run()
+
+
+@app.command()
+def reproduce(
+    target: Annotated[str, typer.Argument(help="table-1 to table-7, figure-1 to figure-3, or all.")] = "all",
+    protocol: Annotated[
+        str, typer.Option(help="published, corrected, or with switches changed: published-D3, corrected+D1.")
+    ] = "published",
+    runs: Annotated[int | None, typer.Option(min=1, help="Only the first so many runs.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes; one a core by default.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the results; finished runs in it are not repeated.")] = Path(
+        "reproduction"
+    ),
+    policies: Annotated[
+        Path | None, typer.Option(help="Folder with the paper's taxi policies, pi18.npy and pi19.npy.")
+    ] = None,
+) -> None:
+    """Make the paper's tables and figures again, with a ledger of what holds."""
+    from deadweight.cli.reproduce import reproduce as run
+
+    run(target, protocol, runs, workers, out, policies)

@@ -1,0 +1,13 @@
+"""Negligible states: four ways to find them, and the path of estimates as more and more of them are dropped.
+
+Each way returns a `StateSet` that knows why.
+"""
+
+from deadweight.negligible.covariance import covariance
+from deadweight.negligible.coverage import DropWarning
+from deadweight.negligible.lift import lift
+from deadweight.negligible.path import EpsilonPath, epsilon_path
+from deadweight.negligible.q_gap import q_gap
+from deadweight.negligible.return_test import return_test
+
+__all__ = ["DropWarning", "EpsilonPath", "covariance", "epsilon_path", "lift", "q_gap", "return_test"]

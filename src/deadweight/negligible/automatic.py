@@ -1,0 +1,72 @@
+"""Drops by name: "auto", "q-gap:1.0", "covariance:0.01" and "return-test:0.05"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from deadweight.errors import DropError, EstimationError, did_you_mean
+from deadweight.estimators.names import recipe
+from deadweight.negligible.covariance import covariance_set
+from deadweight.negligible.path import path_of
+from deadweight.negligible.q_gap import states_below
+from deadweight.negligible.return_test import return_set
+from deadweight.question import Question
+from deadweight.states import StateSet
+from deadweight.trajectories import Trajectories
+
+# Doubly robust estimates drop more, and lean on the model where they do: it must have seen more.
+MIN_VISITS, MIN_VISITS_DOUBLY_ROBUST = 3, 5
+
+
+def automatic(question: Question, name: str) -> StateSet:
+    """The chosen level of the path of this estimator; its origin says what was chosen and why."""
+    doubly_robust = recipe(name).contains_correction
+    path = path_of(question, name, MIN_VISITS_DOUBLY_ROBUST if doubly_robust else MIN_VISITS)
+    return path.levels.states(path.chosen, f"automatic choice for {name}: {path.reason()}")
+
+
+def states_by_rule(question: Question, name: str, rule: str) -> StateSet:
+    """The drop set of estimator `name` that a rule in words asks for.
+
+    Args:
+      question: log, policies and options.
+      name: the estimator that is to drop; only "auto" depends on it.
+      rule: "auto", or one of "q-gap", "covariance" and "return-test" with its threshold, as in "q-gap:1.0".
+    """
+    kind, colon, threshold = rule.partition(":")
+    if kind == "auto" and not colon:
+        return automatic(question, name)
+    if kind not in RULES:
+        raise DropError(
+            f"There is no rule {rule!r} for a drop.{did_you_mean(kind, ['auto', *RULES])}",
+            fix='Rules are "auto", "q-gap:1.0", "covariance:0.01" and "return-test:0.05".',
+        )
+    try:
+        value = float(threshold)
+    except ValueError:
+        raise DropError(
+            f"The rule {kind!r} needs a number after a colon; found {rule!r}.", fix=f'Write "{kind}:0.05".'
+        ) from None
+    return RULES[kind](question, value)
+
+
+def _covariance(question: Question, epsilon: float) -> StateSet:
+    log = _one_piece(question, "The covariance test")
+    return covariance_set(log, question.pair, epsilon, gamma=question.gamma)
+
+
+def _return_test(question: Question, alpha: float) -> StateSet:
+    return return_set(_one_piece(question, "The return test"), alpha, question.gamma)
+
+
+def _one_piece(question: Question, what: str) -> Trajectories:
+    if len(question.parts) == 1:
+        return question.parts[0]
+    raise EstimationError(f"{what} needs a log in one piece; found {len(question.parts)} pieces.")
+
+
+RULES: dict[str, Callable[[Question, float], StateSet]] = {
+    "q-gap": states_below,
+    "covariance": _covariance,
+    "return-test": _return_test,
+}

@@ -1,0 +1,38 @@
+"""Coverage: how much of a log a drop set touches, and a warning when that is nearly all of it or nothing.
+
+A set that covers nearly every logged step turns any estimator into the naive average of the returns; one that
+covers none leaves the plain estimator. Neither is wrong, but nobody should come to it unawares.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+from deadweight.states import StateSet
+from deadweight.typing import FloatArray
+
+NEARLY_ALL = 0.95
+
+
+class DropWarning(UserWarning):
+    """A drop set that covers nearly all logged steps, or none of them."""
+
+
+def covered(states: StateSet, visits: FloatArray) -> float:
+    """Share of the logged steps that are in the set."""
+    return float(visits[states.mask].sum() / visits.sum())
+
+
+def warn_if_extreme(states: StateSet, visits: FloatArray) -> StateSet:
+    """The set itself, with a warning to the caller's caller if it covers nearly all steps or none."""
+    share = covered(states, visits)
+    if share >= NEARLY_ALL:
+        message = (
+            f"'{states.origin}' covers {share:.1%} of the logged steps: with it, an estimate is close to the "
+            "naive average of the returns."
+        )
+        warnings.warn(message, DropWarning, stacklevel=3)
+    elif share == 0.0:
+        message = f"'{states.origin}' covers no logged step: with it, an estimate is the plain estimator."
+        warnings.warn(message, DropWarning, stacklevel=3)
+    return states

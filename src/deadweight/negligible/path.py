@@ -1,0 +1,192 @@
+r"""The epsilon path: an estimate at every drop set from none to all, and the automatic choice among them.
+
+Drop sets are nested in epsilon, so there are at most as many as states. Along the path variance falls and
+bias grows; both are estimated, and the chosen level is the one with the least
+
+.. math:: (f \cdot \mathrm{bias})^2 + \mathrm{se}^2
+
+where f = 1/4 for estimators that correct their bias (what remains is the model's error) and 1 for others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from deadweight.errors import EstimationError, MissingExtra
+from deadweight.estimators.names import RECIPES, Recipe, recipe
+from deadweight.negligible.columns import level_by_level
+from deadweight.negligible.levels import Levels, make_levels
+from deadweight.negligible.sweep import sweep
+from deadweight.options import read_options
+from deadweight.policies import TabularPolicy, pair_policies
+from deadweight.question import Question
+from deadweight.states import StateSet
+from deadweight.trajectories import Trajectories
+from deadweight.typing import FloatArray, IntArray
+
+QUANTILES = 25
+ENOUGH_EPISODES = 10.0
+# Share of the estimated bias that is taken to remain in an estimate which corrects it.
+REMAINING_BIAS = 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class EpsilonPath:
+    """What an estimator says at each level of dropping.
+
+    Level 0 is the empty set; level k >= 1 drops all states that may be dropped with gap <= epsilon[k].
+
+    Attributes:
+      name: the estimator.
+      epsilon: (K + 1,) the largest gap dropped.
+      n_dropped: (K + 1,) states dropped.
+      estimate: (K + 1,) uncorrected, also for a `C-` name.
+      std_error: (K + 1,) of the estimate; of the corrected value for names that correct.
+      bias: (K + 1,) estimated bias of the uncorrected estimate.
+      corrected: (K + 1,) estimate - bias; the estimate itself for doubly robust names.
+      ess: (K + 1,) Kish effective sample size; the number of episodes where there are no weights.
+      chosen: the level of the automatic choice.
+    """
+
+    name: str
+    epsilon: FloatArray
+    n_dropped: IntArray
+    estimate: FloatArray
+    std_error: FloatArray
+    bias: FloatArray
+    corrected: FloatArray
+    ess: FloatArray
+    chosen: int
+    levels: Levels
+
+    def __len__(self) -> int:
+        return len(self.epsilon)
+
+    @cached_property
+    def sets(self) -> list[StateSet]:
+        """The drop set of each level."""
+        return [self.levels.states(level) for level in range(len(self))]
+
+    def reason(self) -> str:
+        """Why the chosen level was chosen, in words."""
+        k = self.chosen
+        return (
+            f"Q gap <= {self.epsilon[k]:.4g}, level {k} of {len(self) - 1}: bias {self.bias[k]:+.4g}, "
+            f"standard error {self.std_error[k]:.4g}, ESS {self.ess[k]:.1f} "
+            f"(undropped: {self.std_error[0]:.4g}, ESS {self.ess[0]:.1f})"
+        )
+
+    def __repr__(self) -> str:
+        return f"EpsilonPath({self.name}, {len(self) - 1} levels; chosen {self.reason()})"
+
+    def __str__(self) -> str:
+        return "\n".join([repr(self), *self._table()])
+
+    def _table(self, most: int = 12) -> list[str]:
+        shown = np.unique(np.linspace(0, len(self) - 1, min(most, len(self))).round().astype(int))
+        columns = ("epsilon", "n_dropped", "estimate", "std_error", "bias", "corrected", "ess")
+        rows = [["level", *columns, ""]]
+        for level in sorted({*shown.tolist(), self.chosen}):
+            cells = [f"{getattr(self, column)[level]:.5g}" for column in columns]
+            rows.append([str(level), *cells, "chosen" if level == self.chosen else ""])
+        widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
+        return [
+            "  " + "  ".join(c.rjust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows
+        ]
+
+    def plot(self) -> Any:
+        """The path as a matplotlib figure: estimates with standard errors, effective sample size below."""
+        try:
+            from matplotlib.figure import Figure
+        except ImportError:
+            raise MissingExtra("The figure of a path", "figures") from None
+        figure = Figure(figsize=(7, 5), layout="constrained")
+        upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
+        low, high = self.estimate - self.std_error, self.estimate + self.std_error
+        upper.fill_between(self.n_dropped, low, high, alpha=0.25, step="post", linewidth=0)
+        upper.step(self.n_dropped, self.estimate, where="post", label=f"{self.name}, one standard error")
+        if not np.array_equal(self.corrected, self.estimate):
+            upper.step(self.n_dropped, self.corrected, where="post", linestyle="--", label="corrected")
+        upper.set_ylabel("value")
+        lower.step(self.n_dropped, self.ess, where="post")
+        lower.set_ylabel("ESS")
+        lower.set_xlabel("states dropped")
+        for axes in (upper, lower):
+            axes.axvline(self.n_dropped[self.chosen], color="grey", linestyle=":", label="chosen")
+        upper.legend()
+        return figure
+
+
+def epsilon_path(
+    name: str,
+    log: Trajectories,
+    pi_e: TabularPolicy | npt.ArrayLike | None,
+    pi_b: TabularPolicy | npt.ArrayLike | None = None,
+    min_visits: int = 0,
+    gamma: float = 1.0,
+    **options: Any,
+) -> EpsilonPath:
+    """The path of a state-based estimator.
+
+    SIS, WSIS and their corrected forms have a level at each distinct gap, at about the cost of a few passes
+    over the log; other names have up to 25, at quantiles of the gaps.
+
+    Args:
+      name: a state-based or corrected name, such as "WSPDIS".
+      log: episodes of the behaviour policy.
+      pi_e, pi_b: the policies; pi_b=None takes the log's propensities.
+      min_visits: a state may be dropped only if every action on which the policies differ was seen there so
+        often; see `q_gap`.
+      gamma: discount.
+      **options: see `deadweight.options.Options`.
+
+    Example:
+      >>> from deadweight.domains import stochastic_lift
+      >>> lift = stochastic_lift(17)
+      >>> path = epsilon_path("WSPDIS", lift.sample(1000), lift.pi_e, lift.pi_b)
+      >>> len(path), int(path.n_dropped[path.chosen])
+      (16, 12)
+    """
+    question = Question([log], pair_policies(log, pi_e, pi_b), gamma, read_options(options))
+    return path_of(question, name, min_visits)
+
+
+def path_of(question: Question, name: str, min_visits: int = 0) -> EpsilonPath:
+    """The path of a question that has been asked already."""
+    made = recipe(name)
+    if not made.state_based:
+        twins = [other for other in RECIPES if RECIPES[other].state_based and other.endswith(name)]
+        raise EstimationError(
+            f"A path needs an estimator that drops states; {name} does not.",
+            fix=f"Use {twins[0]}." if twins else "Use a state-based name, such as WSPDIS.",
+        )
+    levels = make_levels(question, min_visits, None if made.whole_episode else QUANTILES)
+    columns = sweep(question, made, levels) if made.whole_episode else None
+    if columns is None:
+        columns = level_by_level(question, name, levels)
+    inside = made.contains_correction
+    return EpsilonPath(
+        name,
+        levels.epsilon,
+        levels.n_dropped,
+        columns.estimate,
+        columns.std_error,
+        columns.bias,
+        columns.estimate if inside else columns.estimate - columns.bias,
+        columns.ess,
+        _choose(made, columns.bias, columns.std_error, columns.ess),
+        levels,
+    )
+
+
+def _choose(made: Recipe, bias: FloatArray, std_error: FloatArray, ess: FloatArray) -> int:
+    """The level with the least estimated error among those with enough effective episodes."""
+    share = REMAINING_BIAS if made.corrected or made.contains_correction else 1.0
+    error = (share * bias) ** 2 + std_error**2
+    barred = (ess < min(ENOUGH_EPISODES, ess.max())) | np.isnan(error)
+    return int(np.where(barred, np.inf, error).argmin())
