@@ -2,14 +2,16 @@
 
 from deadweight import domains, theory
 from deadweight._version import __version__
+from deadweight.behaviour import estimate_behaviour
 from deadweight.estimate import estimate, evaluate
 from deadweight.estimators.names import ESTIMATORS
+from deadweight.evaluation import Evaluation
 from deadweight.integrations.registration import register_when_imported
 from deadweight.mdp import TabularMDP, policy_value, q_values
 from deadweight.model import fit_mdp
 from deadweight.options import PUBLISHED
-from deadweight.policies import TabularPolicy, estimate_behaviour
-from deadweight.results import Estimate, Evaluation
+from deadweight.policies import TabularPolicy
+from deadweight.results import Estimate
 from deadweight.simulate import simulate
 from deadweight.states import StateSet
 from deadweight.trajectories import Trajectories

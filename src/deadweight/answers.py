@@ -16,7 +16,7 @@ import numpy as np
 from deadweight.blocks import Block
 from deadweight.drops import Drop
 from deadweight.estimators.base import Family, Fit
-from deadweight.estimators.names import Recipe, missing_advantage
+from deadweight.estimators.names import RECIPES, Recipe, missing_advantage
 from deadweight.estimators.product import normaliser_members
 from deadweight.fold import fold
 from deadweight.question import Question
@@ -55,6 +55,21 @@ class Plan:
     def corrects_itself(self) -> bool:
         """Whether the estimate holds the correction of its bias already."""
         return self.recipe.corrected or self.recipe.contains_correction
+
+    @cached_property
+    def corrected(self) -> Plan:
+        """The corrected estimate with the same terms and the same drop; itself where there is no other."""
+        made = RECIPES.get("C-" + self.name)
+        if made is None or self.missing is None:
+            return self
+        return Plan(self.question, "C-" + self.name, made, self.drop)
+
+    @property
+    def estimand(self) -> str:
+        """What the estimate is an estimate of."""
+        if self.name == "BEHAVIOUR":
+            return "V(pi_b)"
+        return "V(pi_e)" if self.weighting.drop is None or self.corrects_itself else "V(mu_D)"
 
 
 class Answers:
@@ -96,11 +111,15 @@ class Answers:
         for (plan, _), moment in zip(wanted, moments, strict=True):
             self._std_errors[plan] = moment.std_error
 
+    def sums(self, plan: Plan) -> Any:
+        """The sums behind a plan's estimate."""
+        self._sum([plan.family])
+        return self._sums[plan.family.key]
+
     def fit(self, plan: Plan) -> Fit:
         """The estimate of a plan."""
         if plan not in self._fits:
-            self._sum([plan.family])
-            self._fits[plan] = plan.family.finish(self._sums[plan.family.key], plan.recipe.weighted)
+            self._fits[plan] = plan.family.finish(self.sums(plan), plan.recipe.weighted)
         return self._fits[plan]
 
     def std_error(self, plan: Plan) -> float:

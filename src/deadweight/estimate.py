@@ -7,15 +7,19 @@ from typing import Any
 
 import numpy.typing as npt
 
+from deadweight._version import __version__
 from deadweight.answers import Answers, Plan
 from deadweight.drops import NOTHING_DROPPED, Drop, given_drop
-from deadweight.errors import EstimationError
+from deadweight.errors import EstimationError, OptionError
 from deadweight.estimators.names import recipe
-from deadweight.intervals import interval_maker
+from deadweight.evaluation import Evaluation
+from deadweight.inference import check_interval, interval_maker
+from deadweight.inference.episodes import influences
+from deadweight.negligible.automatic import states_by_rule
 from deadweight.options import read_options
 from deadweight.policies import TabularPolicy, pair_policies
 from deadweight.question import Question
-from deadweight.results import Estimate, Evaluation, Interval
+from deadweight.results import Estimate, Interval
 from deadweight.trajectories import Trajectories
 
 DEFAULT_TABLE = ("BEHAVIOUR", "DM", "WIS", "WSIS", "WPDIS", "WSPDIS", "C-WSPDIS", "WDR", "WDRSIS")
@@ -32,7 +36,7 @@ def estimate(
     pi_e: Policy = None,
     pi_b: Policy = None,
     *,
-    drop: Any = "default",
+    drop: Any = "auto",
     gamma: float = 1.0,
     interval: str | None = "auto",
     level: float = 0.95,
@@ -69,6 +73,7 @@ def evaluate(
     estimators: Sequence[str] | None = None,
     drop: Any = "auto",
     *,
+    baseline: float | None = None,
     gamma: float = 1.0,
     interval: str | None = "auto",
     level: float = 0.95,
@@ -79,28 +84,45 @@ def evaluate(
 
     Args:
       estimators: names; None takes a sensible table with the naive average and the direct method in it.
+      baseline: the value to beat; None compares with the behaviour policy.
 
     The other arguments are those of `estimate`.
     """
     question = Question([log], pair_policies(log, pi_e, pi_b), gamma, read_options(options), workers)
     default = DEFAULT_WITHOUT_PI_E if question.pair.pi_e is None else DEFAULT_TABLE
-    names = list(default if estimators is None else estimators)
-    conventions = {"finished": question.options.finished, "gamma": gamma, "unseen": question.options.unseen}
-    return Evaluation(answer(question, names, drop, interval, level), conventions)
+    names = list(dict.fromkeys(default if estimators is None else estimators))
+    if not names:
+        raise OptionError("estimators must name at least one estimator; found none.")
+    compared = [] if baseline is not None or "BEHAVIOUR" in names else ["BEHAVIOUR"]
+    estimates = answer(question, [*names, *compared], drop, interval, level)
+    conventions = {
+        "finished": question.options.finished,
+        "gamma": gamma,
+        "unseen": question.options.unseen,
+        "drop": drop if isinstance(drop, str) or drop is None else "given",
+        "interval": interval,
+        "level": level,
+        "version": __version__,
+    }
+    against = estimates["BEHAVIOUR"] if baseline is None else float(baseline)
+    return Evaluation({name: estimates[name] for name in names}, question, against, conventions)
 
 
 def answer(
     question: Question, names: Sequence[str], drop: Any, interval: str | None, level: float
 ) -> dict[str, Estimate]:
     """Estimates of several names, which share their passes over the log."""
+    check_interval(interval, level, question.options)
     plans = [_plan(question, name, drop) for name in names]
-    makers = [interval_maker(interval, level, plan.corrects_itself) for plan in plans]
-    answers = Answers(question, plans)
+    centres = [plan.corrected for plan in plans if interval == "auto" and plan.corrected is not plan]
+    answers = Answers(question, [*plans, *centres])
+    makers = [interval_maker(interval, level, answers, plan, _chooser(plan, drop)) for plan in plans]
     answers.prepare(with_bias=interval is not None)
     if interval is not None:
         answers.prepare_std_errors()
     results = {
-        plan.name: _dress(answers, plan, maker, level) for plan, maker in zip(plans, makers, strict=True)
+        plan.name: _dress(answers, plan, maker, level, interval)
+        for plan, maker in zip(plans, makers, strict=True)
     }
     if interval is not None:
         for result in results.values():
@@ -113,15 +135,28 @@ def _plan(question: Question, name: str, drop: Any) -> Plan:
     return Plan(question, name, made, _resolve(question, name, drop) if made.state_based else NOTHING_DROPPED)
 
 
+def _chooser(plan: Plan, drop: Any) -> Callable[[Question], Drop] | None:
+    """The rule that chooses the plan's drop from a log; None where the user gave the drop itself."""
+    if not (plan.recipe.state_based and isinstance(drop, str)):
+        return None
+    return lambda question: _resolve(question, plan.name, drop)
+
+
 def _resolve(question: Question, name: str, drop: Any) -> Drop:
     """The drop of a state-based name; without one it is the automatic choice."""
+    if isinstance(drop, str):
+        return Drop(states=states_by_rule(question, name, drop))
     if len(question.parts) == 1:
-        return given_drop(None if isinstance(drop, str) else drop, question.pair, question.parts[0])
+        return given_drop(drop, question.pair, question.parts[0])
     raise EstimationError("A drop needs a log in one piece.")
 
 
 def _dress(
-    answers: Answers, plan: Plan, maker: Callable[[Estimate], Interval] | None, level: float
+    answers: Answers,
+    plan: Plan,
+    maker: Callable[[Estimate], Interval] | None,
+    level: float,
+    kind: str | None,
 ) -> Estimate:
     """The estimate as the user sees it."""
     fit, ess, share = answers.fit(plan), answers.ess(plan), answers.dropped_share(plan)
@@ -139,6 +174,7 @@ def _dress(
         dropped_share=share,
         flags=(*fit.flags, *_flags(plan, ess, share)),
         details=fit.details,
+        influence=lambda: influences(answers, plan.corrected if kind == "auto" else plan),
     )
 
 

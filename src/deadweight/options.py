@@ -6,6 +6,7 @@ table; an option that does not exist is an error.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from types import MappingProxyType
@@ -45,8 +46,8 @@ class Options:
     """All options with their defaults.
 
     Attributes:
-      finished: what ended episodes do in per-step normalisers: "absorb" (stay with their last weight), "leave",
-        or "survivors" (mean over the survivors times their share).
+      finished: what ended episodes do in per-step normalisers: "absorb" (stay with their last weight),
+        "leave", or "survivors" (mean over the survivors times their share).
       window: most recent ratios that INCRIS may keep; None for no limit.
       variance: INCRIS compares the variance of the "estimator" (Var / n) or, as published, of the "sample".
       ended_ratios: ended episodes enter INCRIS with their own ratios ("absorb") or with A = B = "one".
@@ -57,6 +58,10 @@ class Options:
       given: what CIS conditions on.
       model: a `TabularMDP` to use instead of the fitted one.
       unseen: what an unseen (s, a) does in the fitted model; see `fit_mdp`.
+      return_range: lowest and highest return that an episode can have, for intervals that hold in any sample.
+      bias_trust: how many times the estimated bias of a drop the "auto" interval allows for.
+      resamples: of the bootstrap.
+      seed: of the bootstrap.
     """
 
     finished: str = "absorb"
@@ -70,6 +75,10 @@ class Options:
     given: str = "state"
     model: TabularMDP | None = None
     unseen: str = "pool"
+    return_range: tuple[float, float] | None = None
+    bias_trust: float = 1.0
+    resamples: int = 1000
+    seed: int = 0
 
     def __post_init__(self) -> None:
         for name, choices in CHOICES.items():
@@ -84,6 +93,14 @@ class Options:
             raise OptionError(f"cross_fit must be 0, or 2 or more folds; found {self.cross_fit!r}.")
         if self.model is not None and not isinstance(self.model, TabularMDP):
             raise OptionError(f"model must be a TabularMDP; found {type(self.model).__name__}.")
+        if self.return_range is not None:
+            object.__setattr__(self, "return_range", _checked_range(self.return_range))
+        if not (isinstance(self.bias_trust, int | float) and 0 <= self.bias_trust < math.inf):
+            raise OptionError(f"bias_trust must be a number of at least 0; found {self.bias_trust!r}.")
+        if not (_is_whole(self.resamples) and self.resamples >= 1):
+            raise OptionError(f"resamples must be a whole number of at least 1; found {self.resamples!r}.")
+        if not _is_whole(self.seed):
+            raise OptionError(f"seed must be a whole number; found {self.seed!r}.")
 
 
 def read_options(given: Mapping[str, Any]) -> Options:
@@ -96,6 +113,19 @@ def read_options(given: Mapping[str, Any]) -> Options:
                 fix=f"Options are: {', '.join(known)}.",
             )
     return Options(**given)
+
+
+def _checked_range(given: Any) -> tuple[float, float]:
+    try:
+        lowest, highest = (float(end) for end in given)
+    except (TypeError, ValueError):
+        lowest = highest = math.nan
+    if not -math.inf < lowest < highest < math.inf:
+        raise OptionError(
+            f"return_range must be (lowest, highest), two finite numbers in that order; found {given!r}.",
+            fix="Give the smallest and the largest return that an episode can possibly have.",
+        )
+    return lowest, highest
 
 
 def _is_whole(value: object) -> bool:

@@ -7,7 +7,7 @@ denominators. It is made when first asked for; `interval=None` therefore costs o
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -72,6 +72,7 @@ class Estimate:
         dropped_share: float,
         flags: tuple[str, ...],
         details: dict[str, Any],
+        influence: Callable[[], FloatArray] | None = None,
     ) -> None:
         self.name = name
         self.value = value
@@ -87,6 +88,7 @@ class Estimate:
         self._std_error = std_error
         self._make_interval = make_interval
         self._ess_steps = ess_steps
+        self._influence = influence
 
     @cached_property
     def std_error(self) -> float:
@@ -122,6 +124,24 @@ class Estimate:
         """Half-width of the interval due to the bias of the drop."""
         return None if self._interval is None else self._interval.bias_allowance
 
+    @property
+    def interval_kind(self) -> str | None:
+        """Which kind of interval was made; None when none was."""
+        _ = self._interval
+        kind: str | None = self.details.get("interval", {}).get("kind")
+        return kind
+
+    @property
+    def centre(self) -> float:
+        """The best single number: the corrected value where the interval is centred on it, else the value."""
+        _ = self._interval
+        return float(self.details.get("interval", {}).get("centre", self.value))
+
+    @cached_property
+    def influence(self) -> FloatArray | None:
+        """(n,) centred influence of each episode on the centre; None where none is known."""
+        return None if self._influence is None else self._influence()
+
     def settle(self) -> Estimate:
         """Compute what is computed on demand, so that the log may be let go."""
         _ = self.std_error, self.bias, self.interval
@@ -136,7 +156,10 @@ class Estimate:
         return {
             "value": self.value,
             "std_error": self.std_error,
-            "interval": None if self.interval is None else list(self.interval),
+            # JSON has no infinity: an open end is null.
+            "interval": None
+            if self.interval is None
+            else [end if np.isfinite(end) else None for end in self.interval],
             "ess": self.ess,
             "bias": self.bias,
             "dropped": self.dropped,
@@ -152,65 +175,3 @@ class Estimate:
         if self.flags:
             text += f" ({', '.join(self.flags)})"
         return f"Estimate({text})"
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """A table of estimates of one question."""
-
-    estimates: dict[str, Estimate]
-    conventions: dict[str, Any] = field(default_factory=dict)
-
-    def __getitem__(self, name: str) -> Estimate:
-        return self.estimates[name]
-
-    def __iter__(self) -> Any:
-        return iter(self.estimates)
-
-    def __len__(self) -> int:
-        return len(self.estimates)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain Python values, ready for JSON."""
-        return {
-            "estimates": {name: estimate.to_dict() for name, estimate in self.estimates.items()},
-            "conventions": self.conventions,
-        }
-
-    def to_frame(self) -> Any:
-        """One row an estimator: a pandas DataFrame if pandas is installed, else a pyarrow Table."""
-        rows = [{"estimator": name, **estimate.to_dict()} for name, estimate in self.estimates.items()]
-        for row in rows:
-            interval = row.pop("interval") or (None, None)
-            row.update(lower=interval[0], upper=interval[1], n_dropped=len(row.pop("dropped")))
-            row["flags"] = ", ".join(row["flags"])
-        try:
-            import pandas
-        except ImportError:
-            import pyarrow
-
-            return pyarrow.Table.from_pylist(rows)
-        return pandas.DataFrame(rows)
-
-    def __str__(self) -> str:
-        rows = [["estimator", "value", "interval", "ESS", "bias", "dropped", "flags"]]
-        rows += [_cells(name, estimate) for name, estimate in self.estimates.items()]
-        widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
-        lines = []
-        for row in rows:
-            first, *middle, last = (cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-            lines.append("  ".join([row[0].ljust(len(first)), *middle, last.strip()]).rstrip())
-        return "\n".join(lines)
-
-
-def _cells(name: str, estimate: Estimate) -> list[str]:
-    interval = estimate.interval
-    return [
-        name,
-        f"{estimate.value:.4f}",
-        "" if interval is None else f"[{interval[0]:.4f}, {interval[1]:.4f}]",
-        "" if estimate.ess is None else f"{estimate.ess:.1f}",
-        "" if not estimate.bias or not np.isfinite(estimate.bias) else f"{estimate.bias:+.4f}",
-        str(len(estimate.dropped)) if estimate.dropped else "",
-        ", ".join(estimate.flags),
-    ]

@@ -1,0 +1,168 @@
+"""The weights of a log: how many episodes carry them, and whether they behave as weights must.
+
+Weights have mean 1 whatever the policies are, if the propensities are right. So has A, the product of the
+ratios that a drop leaves out. A mean far from 1 in units of its standard error therefore speaks against the
+propensities, or, with a heavy tail, says that the episodes that matter are not in the log.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from deadweight.blocks import Block
+from deadweight.diagnostics.pareto import pareto_k
+from deadweight.drops import given_drop
+from deadweight.fold import fold
+from deadweight.policies import pair_policies
+from deadweight.question import Question
+from deadweight.running import Running, running_product
+from deadweight.summaries import Kish
+from deadweight.trajectories import Trajectories
+from deadweight.typing import FloatArray
+from deadweight.weighting import Weighting
+
+
+@dataclass(frozen=True, eq=False)
+class WeightReport:
+    """Diagnostics of the kept weights B of a log, and of the dropped part A.
+
+    Attributes:
+      n_episodes: size of the log.
+      ess: Kish effective sample size of B.
+      ess_steps: (T,) the same at each step, ended episodes with their last weight.
+      largest_share: share of the largest B in the sum.
+      mean, mean_z: mean of B, and its distance from 1 in standard errors.
+      dropped_mean, dropped_mean_z: the same of A, the product of the dropped ratios; None without a drop.
+      pareto_k: shape of the tail of B; above 0.7 the estimate should not be trusted. NaN without a tail.
+      zero_ratio_share: share of the steps at which pi_e never takes the logged action.
+      zero_weight_share: share of the episodes with B = 0.
+      kept_visits, dropped_visits: mean number of steps an episode with kept and with dropped ratio.
+    """
+
+    n_episodes: int
+    ess: float
+    ess_steps: FloatArray
+    largest_share: float
+    mean: float
+    mean_z: float
+    dropped_mean: float | None
+    dropped_mean_z: float | None
+    pareto_k: float
+    zero_ratio_share: float
+    zero_weight_share: float
+    kept_visits: float
+    dropped_visits: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain Python values."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**values, "ess_steps": self.ess_steps.tolist()}
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """Per-episode logarithms of B and A, and step counts."""
+
+    log_b: FloatArray
+    log_a: FloatArray
+    zeros: int
+    dropped: int
+    steps: int
+
+    def merge(self, other: _Sums) -> _Sums:
+        return _Sums(
+            np.concatenate([self.log_b, other.log_b]),
+            np.concatenate([self.log_a, other.log_a]),
+            self.zeros + other.zeros,
+            self.dropped + other.dropped,
+            self.steps + other.steps,
+        )
+
+
+def weights(log: Trajectories, pi_e: Any = None, pi_b: Any = None, drop: Any = None) -> WeightReport:
+    """Diagnostics of the weights.
+
+    Args:
+      log: episodes of the behaviour policy.
+      pi_e, pi_b: evaluation and behaviour policy, as in `estimate`.
+      drop: dropped states: a `StateSet`, labels, or a boolean array; None for plain weights.
+
+    Example:
+      >>> log = Trajectories.from_episodes([[(0, 0, 1.0)], [(0, 1, 0.0)]])
+      >>> found = weights(log, [[0.25, 0.75]], [[0.5, 0.5]])
+      >>> round(found.ess, 9), round(found.largest_share, 9), found.mean
+      (1.6, 0.75, 1.0)
+    """
+    pair = pair_policies(log, pi_e, pi_b)
+    return weights_of(Question([log], pair), given_drop(drop, pair, log).weighting(pair))
+
+
+def weights_of(question: Question, weighting: Weighting) -> WeightReport:
+    """The same for the kept ratios of a question."""
+
+    def summarise(block: Block) -> list[Any]:
+        rho, marks = weighting.full(block), weighting.dropped(block)
+        running = weighting.running(block)
+        dropped = np.ones((block.n, 1)) if marks is None else np.where(marks, rho, 1.0)
+        sums = _Sums(
+            _logs(running.last),
+            _logs(running_product(dropped).last),
+            int((rho == 0).sum()),
+            0 if marks is None else int(marks.sum()),
+            int(block.lengths.sum()),
+        )
+        return [sums, Kish.of(running)]
+
+    sums, kish = fold(question.parts, summarise, question.workers)
+    b_mean, b_z = _against_one(sums.log_b)
+    a_mean, a_z = _against_one(sums.log_a)
+    shares = _shares(sums.log_b)
+    squares = float((shares**2).sum())
+    n = question.n
+    return WeightReport(
+        n_episodes=n,
+        ess=1.0 / squares if squares > 0 else 0.0,
+        ess_steps=kish.ess,
+        largest_share=float(shares.max()),
+        mean=b_mean,
+        mean_z=b_z,
+        dropped_mean=None if weighting.drop is None else a_mean,
+        dropped_mean_z=None if weighting.drop is None else a_z,
+        pareto_k=pareto_k(sums.log_b),
+        zero_ratio_share=sums.zeros / sums.steps,
+        zero_weight_share=float((sums.log_b == -math.inf).mean()),
+        kept_visits=(sums.steps - sums.dropped) / n,
+        dropped_visits=sums.dropped / n,
+    )
+
+
+def _logs(last: Running) -> FloatArray:
+    """(m,) logarithms of a single column of weights."""
+    with np.errstate(divide="ignore"):
+        logs: FloatArray = np.log(last.values[:, 0])
+    return logs if last.exponents is None else logs + last.exponents[:, 0] * math.log(2.0)
+
+
+def _shares(logs: FloatArray) -> FloatArray:
+    """(n,) weights divided by their sum; all zero when it is."""
+    top = logs.max()
+    if top == -math.inf:
+        return np.zeros_like(logs)
+    relative = np.exp(logs - top)
+    shares: FloatArray = relative / relative.sum()
+    return shares
+
+
+def _against_one(logs: FloatArray) -> tuple[float, float]:
+    """Mean of the weights, and its distance from 1 in standard errors; 0 where it is exactly 1."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = np.exp(logs)
+        mean = float(values.mean())
+        error = float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan
+    if mean == 1.0:
+        return mean, 0.0
+    return mean, (mean - 1.0) / error if error > 0 else math.nan

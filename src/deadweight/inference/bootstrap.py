@@ -1,0 +1,214 @@
+r"""Bootstrap intervals: whole episodes resampled, with every normaliser recomputed in every resample.
+
+A product estimator is a function of sums over episodes, and so is its resample: a matrix of copies times the
+columns of weights and weighted values, block by block. Terms that come from a fitted model (doubly robust,
+C-) keep that model. Estimators that are no such function are computed anew from each resampled log.
+Percentile and bias-corrected accelerated intervals; Efron (1987), Chamandy et al. (2012) for the Poisson
+weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from deadweight.answers import Answers, Plan
+from deadweight.arithmetic import divide
+from deadweight.blocks import Block, powers
+from deadweight.drops import Drop
+from deadweight.errors import EstimationError
+from deadweight.estimators.product import ProductFamily, Terms
+from deadweight.fold import fold
+from deadweight.inference.episodes import first_episodes, influences, plain_terms
+from deadweight.inference.poisson import poisson_weights
+from deadweight.results import Estimate, Interval
+from deadweight.summaries import ColumnSums
+from deadweight.typing import FloatArray
+
+# Copies are made for so many (episode, resample) cells at a time: they stay in cache.
+CHUNK_CELLS = 1 << 17
+
+
+def percentile(estimate: Estimate, answers: Answers, plan: Plan, level: float) -> Interval:
+    """Quantiles of the resampled estimates."""
+    values = resampled(answers, plan)
+    return _interval(estimate, plan, "bootstrap", values, np.array([0.5 - level / 2, 0.5 + level / 2]))
+
+
+def bca(estimate: Estimate, answers: Answers, plan: Plan, level: float) -> Interval:
+    """Quantiles moved for the bias and the skewness of the resampled estimates."""
+    values = resampled(answers, plan)
+    shares = bca_levels(values, estimate.value, influences(answers, plan), level)
+    return _interval(estimate, plan, "bca", values, shares)
+
+
+def _interval(estimate: Estimate, plan: Plan, kind: str, values: FloatArray, shares: FloatArray) -> Interval:
+    lower, upper = (float(end) for end in np.quantile(values, shares))
+    estimate.details["interval"] = {"kind": kind, "covers": plan.estimand, "resamples": len(values)}
+    return Interval(lower, upper, (upper - lower) / 2, 0.0)
+
+
+def bca_levels(values: FloatArray, value: float, influence: FloatArray, level: float) -> FloatArray:
+    r"""The two quantile levels of BCa.
+
+    .. math:: \Phi\left( z_0 + \frac{z_0 + z}{1 - a (z_0 + z)} \right), \qquad
+       a = \frac{\sum l_i^3}{6 (\sum l_i^2)^{3/2}}
+
+    z_0 is the normal quantile of the share of resamples below the estimate, l the influence of each episode.
+    """
+    from scipy.special import ndtr, ndtri
+
+    share = (np.sum(values < value) + 0.5 * np.sum(values == value)) / len(values)
+    # With all resamples on one side the share is only known to be beyond the last of them.
+    edge = 0.5 / len(values)
+    z0 = float(ndtri(np.clip(share, edge, 1 - edge)))
+    squares = float(np.sum(influence**2))
+    acceleration = float(np.sum(influence**3)) / (6 * squares**1.5) if squares > 0 else 0.0
+    z = z0 + ndtri(np.array([0.5 - level / 2, 0.5 + level / 2]))
+    shares: FloatArray = ndtr(z0 + z / np.maximum(1 - acceleration * z, 1e-6))
+    return shares
+
+
+def resampled(answers: Answers, plan: Plan) -> FloatArray:
+    """The estimate in each resample that holds any episode at all."""
+    family = plan.family
+    terms = plain_terms(plan)
+    if terms is not None:
+        copies, sums = _resample(plan, lambda block: [_Means(terms(block))])
+        values = divide(sums[0][:, 0], copies)
+    elif isinstance(family, ProductFamily):
+        groups = answers.sums(plan).groups
+        copies, sums = _resample(
+            plan, lambda block: [_Group(*pair) for pair in zip(family.terms(block), groups, strict=True)]
+        )
+        values = np.add.reduce([_value(one, copies, family) for one in sums])
+    else:
+        return _refitted(plan)
+    return np.asarray(values[copies > 0])
+
+
+class _Columns(Protocol):
+    """Columns of a block whose sums over copies a resample needs."""
+
+    @property
+    def table(self) -> FloatArray:
+        """(m, k)."""
+        ...
+
+    def spread(self, sums: FloatArray) -> FloatArray:
+        """The (R, k) sums of the table in a form that is the same for all blocks, (R, K)."""
+        ...
+
+
+class _Means:
+    """One column: the terms of a plain mean."""
+
+    def __init__(self, terms: FloatArray) -> None:
+        self.table = terms[:, None]
+
+    def spread(self, sums: FloatArray) -> FloatArray:
+        return sums
+
+
+class _Group:
+    """Weights, weighted values and members of the normaliser of a group of terms, one column a step."""
+
+    def __init__(self, terms: Terms, sums: ColumnSums) -> None:
+        self.own, self.all = terms.values.shape[1], len(sums.weight)
+        self.stays = terms.counted is None
+        weights = terms.weights.among(terms.counted)
+        w = weights.relative_to(sums.shift[: self.own])
+        tables = [w * terms.values, w]
+        shift = sums.shift[self.own :]
+        # After the end a weight that stays is its last one again; a column of its own only for another unit.
+        self.scaled = self.stays and not (weights.exponents is None and (shift == 0).all())
+        if self.scaled:
+            tables.append(weights.last.relative_to(shift))
+        if terms.counted is not None:
+            tables.append(terms.counted.astype(np.float64))
+        self.table = np.concatenate(tables, axis=1)
+
+    def spread(self, sums: FloatArray) -> FloatArray:
+        """(R, 3 C): weighted values, weights, and members where some leave."""
+        full = np.zeros((len(sums), 3, self.all))
+        full[:, 0, : self.own] = sums[:, : self.own]
+        full[:, 1, : self.own] = sums[:, self.own : 2 * self.own]
+        rest = sums[:, 2 * self.own :]
+        if self.scaled:
+            full[:, 1, self.own :] = rest
+        elif self.stays:
+            full[:, 1, self.own :] = full[:, 1, self.own - 1 : self.own]
+        else:
+            full[:, 2, : self.own] = rest
+        return full.reshape(len(sums), -1)
+
+
+def _value(sums: FloatArray, copies: FloatArray, family: ProductFamily) -> FloatArray:
+    """(R,) a group's part of the self-normalised estimate in each resample."""
+    weighted, weights, members = np.moveaxis(sums.reshape(len(sums), 3, -1), 1, 0)
+    ratio = divide(weighted, weights)
+    if family.finished == "survivors" and members.any():
+        ratio *= divide(members, copies[:, None])
+    value: FloatArray = ratio @ powers(family.gamma, ratio.shape[1])
+    return value
+
+
+@dataclass(frozen=True, eq=False)
+class _Resamples:
+    """Number of copies, and sums over them, in each resample."""
+
+    copies: FloatArray  # (R,)
+    sums: list[FloatArray]  # each (R, K)
+
+    def merge(self, other: _Resamples) -> _Resamples:
+        pairs = zip(self.sums, other.sums, strict=True)
+        return _Resamples(self.copies + other.copies, [a + b for a, b in pairs])
+
+
+def _resample(
+    plan: Plan, columns: Callable[[Block], Sequence[_Columns]]
+) -> tuple[FloatArray, list[FloatArray]]:
+    """Episodes in each resample, and sums of the columns over them."""
+    question = plan.question
+    seed, resamples = question.options.seed, question.options.resamples
+    first = first_episodes(question.parts)
+    size = max(1, CHUNK_CELLS // resamples)
+
+    def summarise(block: Block) -> list[_Resamples]:
+        parts = columns(block)
+        table = np.concatenate([np.ones((block.n, 1)), *(part.table for part in parts)], axis=1)
+        numbers = first[id(block.log)] + block.rows
+        sums = np.zeros((resamples, table.shape[1]))
+        for lo in range(0, block.n, size):
+            sums += poisson_weights(seed, numbers[lo : lo + size], resamples).T @ table[lo : lo + size]
+        cuts = np.cumsum([1, *(part.table.shape[1] for part in parts)])[:-1]
+        copies, *each = np.split(sums, cuts, axis=1)
+        return [_Resamples(copies[:, 0], [part.spread(one) for part, one in zip(parts, each, strict=True)])]
+
+    found: _Resamples = fold(question.parts, summarise, question.workers)[0]
+    return found.copies, found.sums
+
+
+def _refitted(plan: Plan) -> FloatArray:
+    """The estimate from each resampled log, model and choices included."""
+    question = plan.question
+    if len(question.parts) > 1:
+        raise EstimationError(f"A bootstrap of {plan.name} needs a log in one piece.")
+    log, options = question.parts[0], question.options
+    copies = poisson_weights(options.seed, np.arange(question.n), options.resamples).astype(np.int64)
+    values = []
+    for column in copies.T:
+        episodes = np.repeat(np.arange(question.n), column)
+        if episodes.size == 0:
+            continue
+        again = replace(question, parts=[log.select(episodes)])
+        drop = plan.drop
+        if drop.steps is not None:
+            rows = [np.arange(log.offsets[i], log.offsets[i + 1]) for i in episodes]
+            drop = Drop(steps=drop.steps[np.concatenate(rows)])
+        one = Plan(again, plan.name, plan.recipe, drop)
+        values.append(Answers(again, [one]).fit(one).value)
+    return np.array(values)

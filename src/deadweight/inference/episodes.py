@@ -1,0 +1,131 @@
+"""Per-episode quantities in the order of the log: whole weights and returns, and influence functions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from deadweight.answers import Answers, Plan
+from deadweight.blocks import Block, discounted_sum
+from deadweight.errors import DataError
+from deadweight.estimators.product import ProductFamily
+from deadweight.estimators.trajectory import Behaviour
+from deadweight.fold import fold
+from deadweight.question import Question
+from deadweight.running import times
+from deadweight.trajectories import Trajectories
+from deadweight.typing import FloatArray, IntArray
+
+Compute = Callable[[Block], FloatArray]
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Numbers of some episodes, with their places."""
+
+    pieces: tuple[tuple[IntArray, FloatArray], ...]
+
+    def merge(self, other: _Rows) -> _Rows:
+        return _Rows(self.pieces + other.pieces)
+
+
+def first_episodes(parts: Sequence[Trajectories]) -> dict[int, int]:
+    """The number, in the whole log, of each part's first episode, by the identity of the part."""
+    sizes = np.cumsum([0, *(part.n_episodes for part in parts)])
+    return {id(part): int(first) for part, first in zip(parts, sizes[:-1], strict=True)}
+
+
+def per_episode(question: Question, compute: Compute) -> FloatArray:
+    """compute(block), (m,) or (k, m), of all episodes in the order of the log."""
+    first = first_episodes(question.parts)
+
+    def summarise(block: Block) -> list[_Rows]:
+        return [_Rows(((first[id(block.log)] + block.rows, compute(block)),))]
+
+    found: _Rows = fold(question.parts, summarise, question.workers)[0]
+    result: FloatArray = np.empty((*found.pieces[0][1].shape[:-1], question.n))
+    for rows, values in found.pieces:
+        result[..., rows] = values
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class WholeEpisodes:
+    """log B_i (-inf where B_i = 0) and G_i of every episode, (n,) each."""
+
+    log_weights: FloatArray
+    returns: FloatArray
+
+    def above(self, lowest: float) -> FloatArray:
+        """(n,) log of B (G - lowest)."""
+        with np.errstate(divide="ignore"):
+            return self.log_weights + np.log(np.maximum(self.returns - lowest, 0.0))
+
+    def below(self, highest: float) -> FloatArray:
+        """(n,) log of B (highest - G)."""
+        with np.errstate(divide="ignore"):
+            return self.log_weights + np.log(np.maximum(highest - self.returns, 0.0))
+
+
+def whole_episodes(plan: Plan) -> WholeEpisodes:
+    """Whole-episode weights with the plan's drop, and returns; BEHAVIOUR weighs every episode by one."""
+    question = plan.question
+
+    def compute(block: Block) -> FloatArray:
+        returns = block.returns(question.gamma)
+        if plan.name == "BEHAVIOUR":
+            return np.stack([np.zeros(block.n), returns])
+        last = plan.weighting.running(block).last
+        with np.errstate(divide="ignore"):
+            log_weights = np.log(last.values[:, 0])
+        if last.exponents is not None:
+            log_weights += last.exponents[:, 0] * math.log(2.0)
+        return np.stack([log_weights, returns])
+
+    log_weights, returns = per_episode(question, compute)
+    return WholeEpisodes(log_weights, returns)
+
+
+def check_returns(returns: FloatArray, lowest: float, highest: float, first: int = 0) -> None:
+    """Refuse a range that an observed return leaves; `first` is the number of the first episode."""
+    slack = 1e-9 * max(abs(lowest), abs(highest), highest - lowest)
+    outside = np.flatnonzero((returns < lowest - slack) | (returns > highest + slack))
+    if outside.size:
+        episode = int(outside[0])
+        raise DataError(
+            f"The return of episode {first + episode} is {returns[episode]:.6g}, outside "
+            f"return_range=({lowest:g}, {highest:g})"
+            + (f"; {outside.size - 1} more episodes are outside." if outside.size > 1 else "."),
+            fix="Widen return_range to all returns that an episode can have, discounted as the estimate is.",
+        )
+
+
+def plain_terms(plan: Plan) -> Compute | None:
+    """The per-episode terms of which the estimate is the mean; None where it is no plain mean."""
+    family = plan.family
+    if isinstance(family, Behaviour):
+        return lambda block: block.returns(family.gamma)
+    if not isinstance(family, ProductFamily) or plan.recipe.weighted:
+        return None
+
+    def compute(block: Block) -> FloatArray:
+        total = np.zeros(block.n)
+        for terms in family.terms(block):
+            product = times(terms.weights, terms.values)
+            total += discounted_sum(product, family.gamma) if terms.per_step else product[:, 0]
+        return total
+
+    return compute
+
+
+def influences(answers: Answers, plan: Plan) -> FloatArray:
+    """(n,) influence of each episode on the estimate, centred: the estimate is about truth + their mean."""
+    compute = plain_terms(plan) or answers.fit(plan).influence
+    if compute is None:  # a model that was given, not fitted: no episode moves the estimate
+        return np.zeros(plan.question.n)
+    values = per_episode(plan.question, compute)
+    centred: FloatArray = values - values.mean()
+    return centred

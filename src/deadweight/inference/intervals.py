@@ -1,0 +1,75 @@
+"""The kinds of interval, checked where they are asked for and made where they are needed.
+
+"auto" and "student-t" rest on influence functions, "bootstrap" and "bca" on resampled episodes; "guaranteed"
+and "bernstein" hold for every sample size and need to know which returns are possible. Whatever the kind,
+`estimate.details["interval"]` says what the interval covers, and `estimate.ess` belongs beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from deadweight.answers import Answers, Plan
+from deadweight.drops import Drop
+from deadweight.errors import OptionError, did_you_mean
+from deadweight.inference.bernstein import bernstein
+from deadweight.inference.betting import guaranteed
+from deadweight.inference.bootstrap import bca, percentile
+from deadweight.inference.student_t import auto, student_t
+from deadweight.options import Options
+from deadweight.question import Question
+from deadweight.results import Estimate, Interval
+
+KINDS = ("auto", "guaranteed", "student-t", "bootstrap", "bca", "bernstein")
+NEED_RANGE = ("guaranteed", "bernstein")
+
+Choose = Callable[[Question], Drop]
+
+
+def check_interval(kind: str | None, level: float, options: Options) -> None:
+    """Refuse an interval that cannot be made, before any work is done."""
+    if kind is None:
+        return
+    if kind not in KINDS:
+        raise OptionError(
+            f"interval must be one of {', '.join(KINDS)} or None; found {kind!r}."
+            f"{did_you_mean(str(kind), KINDS)}"
+        )
+    if not 0 < level < 1:
+        raise OptionError(f"level must lie between 0 and 1; found {level!r}.", fix="0.95 is customary.")
+    if kind in NEED_RANGE and options.return_range is None:
+        raise OptionError(
+            f'interval="{kind}" needs the lowest and the highest return that an episode can have.',
+            fix="Pass return_range=(lowest, highest), from what is known of the task and not from the log.",
+        )
+
+
+def interval_maker(
+    kind: str | None, level: float, answers: Answers, plan: Plan, choose: Choose | None = None
+) -> Callable[[Estimate], Interval] | None:
+    """A function from an estimate to its interval; None when none is wanted.
+
+    Args:
+      kind: one of `KINDS`, or None; see `check_interval`.
+      level: confidence level.
+      answers: the sums behind the estimate.
+      plan: the estimate's name and drop.
+      choose: the rule that chose the drop from the log, where one did. A bound that holds in finite samples
+        then lets it choose again from one half of the episodes, and bounds with the other half.
+    """
+    if kind is None:
+        return None
+
+    def make(estimate: Estimate) -> Interval:
+        if kind == "auto":
+            return auto(estimate, answers, plan, level)
+        if kind == "student-t":
+            return student_t(estimate, plan, level)
+        if kind == "bootstrap":
+            return percentile(estimate, answers, plan, level)
+        if kind == "bca":
+            return bca(estimate, answers, plan, level)
+        bound = guaranteed if kind == "guaranteed" else bernstein
+        return bound(estimate, plan, level, choose)
+
+    return make

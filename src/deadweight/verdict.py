@@ -1,0 +1,93 @@
+"""The verdict: is the evaluation policy better than what was done, and how sure is that?
+
+Estimate and baseline come from the same episodes, so that much of their noise is shared. Where both have
+influence functions the verdict rests on the interval of their *difference*, with the covariance in it;
+elsewhere the two intervals must not overlap. When in doubt the answer is "cannot tell".
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from deadweight.inference.student_t import t_error
+from deadweight.results import Estimate
+
+# Differences smaller than this, relative to the values compared, are rounding.
+ROUNDING = 1e-9
+FEW_EPISODES = 10.0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """An answer with its reasons.
+
+    Attributes:
+      answer: "better", "worse" or "cannot tell".
+      reasons: sentences that a reader without statistics can follow.
+      difference: estimate minus baseline, from the centre of the interval.
+      interval: of the difference.
+    """
+
+    answer: str
+    reasons: tuple[str, ...]
+    difference: float
+    interval: tuple[float, float]
+
+
+def verdict(estimate: Estimate, baseline: Estimate | float) -> Verdict:
+    """Compare an estimate that has an interval with the behaviour policy, or with a number.
+
+    Args:
+      estimate: of the evaluation policy, with an interval.
+      baseline: the estimate "BEHAVIOUR" of the same log with the same kind of interval, or a known value.
+
+    Example:
+      >>> from deadweight.domains import deterministic_lift
+      >>> from deadweight.estimate import evaluate
+      >>> lift = deterministic_lift(7)
+      >>> found = evaluate(lift.sample(1000), lift.pi_e, lift.pi_b, ["BEHAVIOUR", "C-WSPDIS"], drop=[1, 3])
+      >>> verdict(found["C-WSPDIS"], found["BEHAVIOUR"]).answer
+      'better'
+    """
+    interval = estimate.interval
+    if interval is None:
+        return Verdict("cannot tell", ("No interval was asked for.",), math.nan, (-math.inf, math.inf))
+    centre = estimate.centre
+    value = baseline.value if isinstance(baseline, Estimate) else float(baseline)
+    lower, upper, how = _difference(estimate, baseline, interval, centre - value)
+    name = "the behaviour policy" if isinstance(baseline, Estimate) else "the baseline"
+    numbers = (
+        f"{estimate.name} puts the new policy at {centre:.4g} against {value:.4g} for {name}: a difference "
+        f"of {centre - value:+.4g}, between {lower:+.4g} and {upper:+.4g} with {estimate.level:.0%} "
+        f"confidence ({how})."
+    )
+    slack = ROUNDING * max(abs(centre), abs(value))
+    if estimate.ess is not None and estimate.ess < FEW_EPISODES:
+        weak = f"Only {estimate.ess:.1f} of {estimate.n_episodes:,} episodes effectively carry the weights."
+        return Verdict("cannot tell", (numbers, weak), centre - value, (lower, upper))
+    answer = "better" if lower > slack else "worse" if upper < -slack else "cannot tell"
+    reasons = [numbers]
+    if answer == "cannot tell":
+        reasons.append("No difference at all lies within that range.")
+    if "no-support" in estimate.flags:
+        reasons.append("Actions that were never logged are left out of this comparison.")
+    return Verdict(answer, tuple(reasons), centre - value, (lower, upper))
+
+
+def _difference(
+    estimate: Estimate, baseline: Estimate | float, interval: tuple[float, float], difference: float
+) -> tuple[float, float, str]:
+    """The interval of estimate minus baseline, and how it was found."""
+    if not isinstance(baseline, Estimate):
+        return interval[0] - baseline, interval[1] - baseline, "interval of the estimate"
+    paired = None if estimate.interval_kind not in ("auto", "student-t") else estimate.influence
+    other = None if paired is None else baseline.influence
+    if paired is not None and other is not None:
+        spread = paired - other
+        error = t_error(estimate, float(spread.std(ddof=1)) / math.sqrt(len(spread)), estimate.level)
+        half = error + (estimate.bias_allowance or 0.0)
+        return difference - half, difference + half, "paired by episode"
+    if baseline.interval is None:
+        return -math.inf, math.inf, "the baseline has no interval"
+    return interval[0] - baseline.interval[1], interval[1] - baseline.interval[0], "two separate intervals"
