@@ -6,15 +6,22 @@ from collections.abc import Callable
 
 import numpy as np
 
-from deadweight.errors import DataError, SupportError
+from deadweight.errors import DataError, DeadweightError, SupportError
 from deadweight.typing import FloatArray
 
 
-def check_log_probabilities(values: FloatArray, name: str) -> None:
-    """Refuse what looks like log-probabilities: nothing above zero, something below."""
+def look_like_logs(values: FloatArray) -> bool:
+    """Whether these look like log-probabilities: nothing above zero, something below."""
+    return bool(values.size and values.max() <= 0 and values.min() < 0)
+
+
+def check_log_probabilities(
+    values: FloatArray, name: str, error: type[DeadweightError] = DataError
+) -> None:
+    """Refuse what looks like log-probabilities."""
     finite = values[np.isfinite(values)]
-    if finite.size and finite.max() <= 0 and finite.min() < 0:
-        raise DataError(
+    if look_like_logs(finite):
+        raise error(
             f"{name} must be probabilities in (0, 1]; found values from {finite.min():.6g} to "
             f"{finite.max():.6g}, which look like log-probabilities.",
             fix="Pass numpy.exp of them.",

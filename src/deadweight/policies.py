@@ -62,12 +62,13 @@ class TabularPolicy:
 
     def _check_rows(self, table: FloatArray) -> None:
         labels = range(len(table)) if self.state_labels is None else self.state_labels
+        actions = range(table.shape[1]) if self.action_labels is None else self.action_labels
         bad = np.argwhere(~(table >= 0))
         if bad.size:
             s, a = (int(i) for i in bad[0])
             raise PolicyError(
-                f"Probabilities must be numbers of at least 0; found {table[s, a]} in state {plain(labels[s])}, "
-                f"action {a}.",
+                f"Probabilities must be numbers of at least 0; found {table[s, a]} in state "
+                f"{plain(labels[s])}, action {plain(actions[a])}.",
                 fix="Correct the table; each row is a distribution over actions.",
             )
         sums = table.sum(axis=1)
@@ -80,24 +81,10 @@ class TabularPolicy:
             )
 
 
-def estimate_behaviour(log: Trajectories) -> TabularPolicy:
-    """The behaviour policy as observed: n(s, a) / n(s); uniform where a state was never visited.
-
-    >>> log = Trajectories.from_episodes([[(0, 0, 1.0)], [(0, 1, 0.0)], [(0, 1, 0.0)]])
-    >>> estimate_behaviour(log).probs
-    array([[0.33333333, 0.66666667]])
-    """
-    shape = (log.n_states, log.n_actions)
-    counts = np.bincount(log.states * log.n_actions + log.actions, minlength=shape[0] * shape[1])
-    return TabularPolicy(
-        frequencies(counts.reshape(shape)), states=list(log.state_labels), actions=list(log.action_labels)
-    )
-
-
 def frequencies(counts: npt.NDArray[Any]) -> FloatArray:
     """Rows divided by their sums, uniform where a row is empty."""
     totals = counts.sum(axis=1, keepdims=True)
-    shares: FloatArray = np.where(totals > 0, counts / np.maximum(totals, 1), 1.0 / counts.shape[1])
+    shares: FloatArray = np.where(totals > 0, counts / np.where(totals > 0, totals, 1), 1.0 / counts.shape[1])
     return shares
 
 
@@ -158,7 +145,9 @@ def pair_policies(
     actions = _union(log.action_labels, [p.action_labels for p in given.values()])
     # A policy without labels numbers its states itself and may know more of them than the log.
     states = _extended(states, max([p.n_states for p in given.values() if p.state_labels is None], default=0))
-    actions = _extended(actions, max([p.n_actions for p in given.values() if p.action_labels is None], default=0))
+    actions = _extended(
+        actions, max([p.n_actions for p in given.values() if p.action_labels is None], default=0)
+    )
     tables = {name: _aligned(name, policy, log, states, actions) for name, policy in given.items()}
     return PolicyPair(tables.get("pi_e"), tables.get("pi_b"), states, actions)
 
@@ -259,7 +248,7 @@ def _check_table(probs: npt.ArrayLike) -> FloatArray:
             f"A policy must be a table of shape (states, actions); found shape {table.shape}.",
             fix="Stack one row of action probabilities for each state.",
         )
-    check_log_probabilities(table.ravel(), "A policy")
+    check_log_probabilities(table.ravel(), "A policy", PolicyError)
     return table
 
 

@@ -8,6 +8,7 @@ the two are kept apart because a model must not learn that the task ends where o
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy.typing as npt
 from deadweight.checks import check_log_probabilities, check_probability_column
 from deadweight.errors import DataError, first_few
 from deadweight.labels import as_column, encode, plain
-from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray
+from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray, Labels
 
 
 class Trajectories:
@@ -112,6 +113,32 @@ class Trajectories:
             next_states=None if next_states is None else _flatten_labels(next_states),
         )
 
+    @classmethod
+    def _from_codes(
+        cls,
+        states: IntArray,
+        actions: IntArray,
+        rewards: FloatArray,
+        offsets: IntArray,
+        *,
+        state_labels: Labels,
+        action_labels: Labels,
+        propensities: FloatArray | None,
+        target_probs: FloatArray | None,
+        terminated: BoolArray,
+        last_successor: IntArray,
+        has_next_states: bool,
+    ) -> Trajectories:
+        """From columns that have been checked and encoded before; nothing is looked at again."""
+        log = object.__new__(cls)
+        log.states, log.actions, log.rewards = _frozen(states), _frozen(actions), _frozen(rewards)
+        log.offsets, log.terminated = _frozen(offsets), _frozen(terminated)
+        log.propensities = None if propensities is None else _frozen(propensities)
+        log.target_probs = None if target_probs is None else _frozen(target_probs)
+        log.state_labels, log.action_labels = state_labels, action_labels
+        log._last_successor, log.has_next_states = last_successor, has_next_states
+        return log
+
     # --- sizes ---------------------------------------------------------------------------------------
 
     @property
@@ -170,16 +197,34 @@ class Trajectories:
         lengths = self.lengths[chosen]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         rows = np.repeat(self.offsets[chosen] - offsets[:-1], lengths) + np.arange(offsets[-1])
-        part = object.__new__(Trajectories)
-        part.offsets = _frozen(offsets)
-        part.terminated = _frozen(self.terminated[chosen])
-        for name in ("states", "actions", "rewards", "propensities", "target_probs"):
-            column = getattr(self, name)
-            setattr(part, name, None if column is None else _frozen(column[rows]))
-        part._last_successor = self._last_successor[chosen]
-        part.has_next_states = self.has_next_states
-        part.state_labels, part.action_labels = self.state_labels, self.action_labels
-        return part
+
+        def rows_of(column: FloatArray | None) -> FloatArray | None:
+            return None if column is None else column[rows]
+
+        return Trajectories._from_codes(
+            self.states[rows],
+            self.actions[rows],
+            self.rewards[rows],
+            offsets,
+            state_labels=self.state_labels,
+            action_labels=self.action_labels,
+            propensities=rows_of(self.propensities),
+            target_probs=rows_of(self.target_probs),
+            terminated=self.terminated[chosen],
+            last_successor=self._last_successor[chosen],
+            has_next_states=self.has_next_states,
+        )
+
+    def with_propensities(self, propensities: npt.ArrayLike) -> Trajectories:
+        """The same log with these probabilities of the logged actions, one a step.
+
+        >>> log = Trajectories.from_episodes([[(0, 0, 1.0), (0, 1, 0.0)]])
+        >>> log.with_propensities([0.25, 0.75]).propensities
+        array([0.25, 0.75])
+        """
+        other = copy(self)
+        other.propensities = self._probabilities(propensities, "behaviour_prob", self.n_steps, positive=True)
+        return other
 
     def split(self, parts: int) -> list[Trajectories]:
         """The log cut into at most `parts` runs of whole episodes of about equal number."""

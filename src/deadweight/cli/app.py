@@ -63,9 +63,9 @@ def reproduce(
     ] = "published",
     runs: Annotated[int | None, typer.Option(min=1, help="Only the first so many runs.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; one a core by default.")] = None,
-    out: Annotated[Path, typer.Option(help="Folder of the results; finished runs in it are not repeated.")] = Path(
-        "reproduction"
-    ),
+    out: Annotated[
+        Path, typer.Option(help="Folder of the results; finished runs in it are not repeated.")
+    ] = Path("reproduction"),
     policies: Annotated[
         Path | None, typer.Option(help="Folder with the paper's taxi policies, pi18.npy and pi19.npy.")
     ] = None,
@@ -74,3 +74,71 @@ def reproduce(
     from deadweight.cli.reproduce import reproduce as run
 
     run(target, protocol, runs, workers, out, policies)
+
+
+@app.command()
+def doctor(
+    log: Annotated[Path, typer.Argument(help="A .parquet or .csv file, or a folder of .parquet files.")],
+    target: Annotated[
+        Path | None, typer.Option(help="The policy to be evaluated: .npy, .npz, or a table state, action, prob.")
+    ] = None,
+    columns: Annotated[str, typer.Option(help="Your column names: episode=stay_id,state=ward,...")] = "",
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
+) -> None:
+    """Check a log: each finding has a code, the rows, and the fix. Exit code 1 if there are errors."""
+    from deadweight.cli.doctor import doctor as run
+
+    raise typer.Exit(run(log, target, columns, json))
+
+
+@app.command()
+def evaluate(
+    log: Annotated[Path, typer.Argument(help="A .parquet or .csv file, or a folder of .parquet files.")],
+    target: Annotated[
+        Path | None,
+        typer.Option(help="The policy to evaluate: .npy, .npz, or a table state, action, prob. Without it the log's target_prob."),
+    ] = None,
+    behaviour: Annotated[
+        str, typer.Option(help="Behaviour policy: column (logged), counts (estimated), or a file.")
+    ] = "column",
+    estimators: Annotated[str, typer.Option(help="Names, separated by commas; a sensible table by default.")] = "",
+    drop: Annotated[
+        str, typer.Option(help="auto, none, q-gap:1.0, covariance:0.01 or return-test:0.05.")
+    ] = "auto",
+    gamma: Annotated[float, typer.Option(help="Discount, above 0 and at most 1.")] = 1.0,
+    interval: Annotated[
+        str, typer.Option(help="auto, guaranteed, student-t, bootstrap, bca, bernstein or none.")
+    ] = "auto",
+    level: Annotated[float, typer.Option(help="Confidence level.")] = 0.95,
+    return_range: Annotated[
+        str, typer.Option(help="Lowest and highest possible return, as in 0,1; guaranteed and bernstein need it.")
+    ] = "",
+    baseline: Annotated[str, typer.Option(help="What to beat: behaviour, or a number.")] = "behaviour",
+    gate: Annotated[
+        str | None, typer.Option(help="Exit with code 1 unless the verdict is this: better, worse, cannot tell.")
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
+    columns: Annotated[str, typer.Option(help="Your column names: episode=stay_id,state=ward,...")] = "",
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
+) -> None:
+    """How good would the target policy be? A table, a verdict with reasons, and a report."""
+    from deadweight.cli.evaluate import Request
+    from deadweight.cli.evaluate import evaluate as run
+
+    request = Request(
+        log,
+        target,
+        behaviour,
+        estimators,
+        drop,
+        gamma,
+        interval,
+        level,
+        return_range,
+        baseline,
+        gate,
+        report,
+        columns,
+        json,
+    )
+    raise typer.Exit(run(request))

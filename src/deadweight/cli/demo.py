@@ -9,7 +9,7 @@ import numpy as np
 from deadweight.cli.tables import print_table
 from deadweight.domains import Problem, stochastic_lift
 from deadweight.estimate import evaluate
-from deadweight.results import Evaluation
+from deadweight.evaluation import Evaluation
 
 PAIRS = (
     ("WIS", "WSIS"),

@@ -1,0 +1,83 @@
+"""Case: what a check of the doctor looks at, each part made once and only if a check asks for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from deadweight.behaviour import estimate_behaviour
+from deadweight.errors import PolicyError
+from deadweight.io.findings import show
+from deadweight.io.table import LogTable
+from deadweight.policies import PolicyPair, TabularPolicy, pair_policies
+from deadweight.trajectories import Trajectories
+from deadweight.typing import AnyArray, FloatArray, IntArray, Labels
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A table, and the policy to be evaluated if there is one."""
+
+    table: LogTable
+    target: TabularPolicy | None = None
+
+    @cached_property
+    def log(self) -> Trajectories:
+        """The log; only for checks that run when the table has no error."""
+        return self.table.trajectories()
+
+    @cached_property
+    def returns(self) -> FloatArray:
+        """(n,) sum of rewards of each episode."""
+        return np.add.reduceat(self.log.rewards, self.log.offsets[:-1])
+
+    @cached_property
+    def counts(self) -> IntArray:
+        """(S, A) visits."""
+        log = self.log
+        cells = np.bincount(self.cells, minlength=log.n_states * log.n_actions)
+        return np.asarray(cells.reshape(log.n_states, log.n_actions))
+
+    @cached_property
+    def cells(self) -> IntArray:
+        """(steps,) number of each step's (state, action)."""
+        return np.asarray(self.log.states * self.log.n_actions + self.log.actions)
+
+    @cached_property
+    def pair(self) -> PolicyPair | PolicyError | None:
+        """Target and observed behaviour, aligned; the error where they do not fit; None without a target."""
+        if self.target is None:
+            return None
+        try:
+            return pair_policies(self.log, self.target, estimate_behaviour(self.log))
+        except PolicyError as error:
+            return error
+
+    @cached_property
+    def ratios(self) -> FloatArray | None:
+        """(steps,) pi_e / pi_b of the logged actions: from the columns, or target and counts."""
+        log = self.log
+        behaviour = log.propensities
+        if behaviour is None:
+            behaviour = self.counts.ravel()[self.cells] / self.counts.sum(axis=1)[log.states]
+        if isinstance(self.pair, PolicyPair) and self.pair.pi_e is not None:
+            return np.asarray(self.pair.pi_e[log.states, log.actions] / behaviour)
+        return None if log.target_probs is None else log.target_probs / behaviour
+
+    def rows(self, steps: AnyArray) -> IntArray:
+        """The user's rows of these steps of the log (numbers or a mask)."""
+        return np.sort(self.table.order[steps])
+
+    def rows_of_episodes(self, episodes: AnyArray) -> IntArray:
+        """The user's first row of each of these episodes (numbers or a mask)."""
+        return self.rows(self.log.offsets[:-1][episodes])
+
+
+def named(labels: Labels | list[Any], which: AnyArray, most: int = 3) -> str:
+    """The first few of these labels, and how many more."""
+    indices = np.flatnonzero(which) if which.dtype == bool else which
+    text = ", ".join(show(labels[int(i)]) for i in indices[:most])
+    return text + (f" and {len(indices) - most:,} more" if len(indices) > most else "")

@@ -1,0 +1,123 @@
+"""Episodes: how many, how long, and how they end."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from deadweight.doctor.case import Case
+from deadweight.io.findings import Check, Found, how_many
+
+FEW = 30
+FAR_LONGER = 10
+MANY_AT_THE_LIMIT = 0.1
+
+
+def few_episodes(case: Case) -> Found | None:
+    """Too few for any interval to mean much."""
+    n = case.log.n_episodes
+    if n >= FEW:
+        return None
+    return Found(
+        f"The log has {how_many(n, 'episode')}: intervals will be wide"
+        + (", and with one there is none." if n == 1 else "."),
+        f"Log at least {FEW} episodes; check that {case.table.called('episode')} is what tells episodes "
+        "apart.",
+    )
+
+
+def one_row_each(case: Case) -> Found | None:
+    """Every row an episode, although the steps count on."""
+    if case.log.horizon > 1 or case.log.n_episodes < 2 or np.ptp(case.table.steps.values) == 0:
+        return None
+    return Found(
+        f"Every row is an episode of its own, although {case.table.called('step')} takes several values.",
+        "Name the column that tells episodes apart, not one that numbers the rows: --columns "
+        "episode=your_name.",
+    )
+
+
+def far_longer(case: Case) -> Found | None:
+    """A few episodes many times longer than the others."""
+    lengths = case.log.lengths
+    usual = float(np.median(lengths))
+    long = lengths > max(FAR_LONGER * usual, 20)
+    if not long.any():
+        return None
+    rows = case.rows_of_episodes(long)
+    return Found(
+        f"{how_many(int(long.sum()), 'episode')} are more than {FAR_LONGER} times as long as usual "
+        f"({usual:g} steps; "
+        f"longest {lengths.max():,}): {case.table.episodes(rows)}.",
+        "Check whether several episodes share an id.",
+        rows,
+    )
+
+
+def single_steps(case: Case) -> Found | None:
+    """Episodes of one step among long ones."""
+    lengths = case.log.lengths
+    short = lengths == 1
+    if not short.any() or np.median(lengths) < 5:
+        return None
+    rows = case.rows_of_episodes(short)
+    return Found(
+        f"{how_many(int(short.sum()), 'episode')} of {len(lengths):,} have one step only: "
+        f"{case.table.episodes(rows)}.",
+        "Check that their other rows were not filtered away.",
+        rows,
+    )
+
+
+def time_limit(case: Case) -> Found | None:
+    """Many episodes end at the same longest length, and no flag says why."""
+    if case.table.has("terminated") or case.table.has("truncated") or case.log.n_episodes < FEW:
+        return None
+    lengths = case.log.lengths
+    at_limit = lengths == lengths.max()
+    if lengths.max() < 5 or at_limit.mean() < MANY_AT_THE_LIMIT:
+        return None
+    rows = case.rows_of_episodes(at_limit)
+    return Found(
+        f"{how_many(int(at_limit.sum()), 'episode')} of {len(lengths):,} stop after exactly "
+        f"{lengths.max():,} steps, the "
+        "longest length: is that a time limit? They count as ended there.",
+        "Add a column truncated that is true on the last row of episodes that were cut.",
+        rows,
+    )
+
+
+def no_successor(case: Case) -> Found | None:
+    """Cut episodes of which nobody knows what came next."""
+    cut = ~case.log.terminated & (case.log.next_states[case.log.offsets[1:] - 1] < 0)
+    if not cut.any():
+        return None
+    rows = case.rows(case.log.offsets[1:][cut] - 1)
+    return Found(
+        f"{how_many(int(cut.sum()), 'truncated episode')} of {int((~case.log.terminated).sum()):,} have no "
+        "next_state "
+        f"on the last row, first {case.table.rows(rows)}. A model then cannot learn where their last action "
+        "led.",
+        "Log the state that followed in next_state.",
+        rows,
+    )
+
+
+def none_terminates(case: Case) -> Found | None:
+    """Every episode cut."""
+    if case.log.terminated.any():
+        return None
+    return Found(
+        f"All {case.log.n_episodes:,} episodes are truncated: values are those of the logged steps.",
+        "Nothing to do if the horizon is what you evaluate; else check the flags.",
+    )
+
+
+CHECKS: tuple[Check[Case], ...] = (
+    Check("DW241", "warning", "Few episodes", (), few_episodes),
+    Check("DW242", "warning", "Every row an episode", (), one_row_each),
+    Check("DW243", "warning", "Episodes far longer than usual", (), far_longer),
+    Check("DW244", "info", "Episodes of one step", (), single_steps),
+    Check("DW245", "warning", "A time limit without a flag", (), time_limit),
+    Check("DW246", "warning", "Truncated episodes without successor", (), no_successor),
+    Check("DW247", "info", "No episode terminates", (), none_terminates),
+)

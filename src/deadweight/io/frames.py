@@ -1,0 +1,181 @@
+"""Tables in memory: pandas, polars (eager and lazy), pyarrow, duckdb, or a plain dict of columns.
+
+Narwhals gives one path through the frame libraries; each column becomes an Arrow column. A column of Python
+objects of several types has no Arrow type: it becomes text, and what was found in it is kept, so that a check
+can say it.
+"""
+
+from __future__ import annotations
+
+import decimal
+import numbers
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from deadweight.io.files import read_files, unique_names
+from deadweight.io.findings import LogProblem, show
+
+Kinds = dict[str, list[int]]
+"""Kind of value ("text", "numbers", ...) -> its rows, in a column that has several."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Arrow columns by the user's names, and what stood in those of several types."""
+
+    arrow: dict[str, Any]
+    mixed: dict[str, Kinds] = field(default_factory=dict)
+    all_names: tuple[str, ...] = ()
+
+
+def read_columns(source: Any, choose: Callable[[list[str], str], list[str]]) -> Columns:
+    """The chosen columns of any source; `choose` maps all names (and a hint for messages) to those wanted."""
+    seen: list[str] = []
+
+    def chosen(names: list[str], hint: str = "") -> list[str]:
+        seen.extend(names)
+        return choose(names, hint)
+
+    columns, mixed = _columns(source, chosen)
+    if len({len(column) for column in columns.values()}) > 1:
+        lengths = ", ".join(f"{show(name)} {len(column):,}" for name, column in columns.items())
+        raise LogProblem(
+            "DW103",
+            f"All columns of a table have the same length; found {lengths}.",
+            fix="Check that the columns come from the same rows.",
+        )
+    return Columns(columns, mixed, tuple(dict.fromkeys(seen)))
+
+
+def _columns(source: Any, choose: Callable[..., list[str]]) -> tuple[dict[str, Any], dict[str, Kinds]]:
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    if isinstance(source, (str, Path)):
+        return _of_arrow(read_files([source], choose)), {}
+    if isinstance(source, (list, tuple)) and source and all(isinstance(one, (str, Path)) for one in source):
+        return _of_arrow(read_files(source, choose)), {}
+    if isinstance(source, Mapping):
+        names = choose([name for name in source if isinstance(name, str)])
+        return _of_values({name: source[name] for name in names})
+    if isinstance(source, pa.RecordBatchReader):
+        source = source.read_all()
+    if isinstance(source, ds.Dataset):
+        return _of_arrow(source.to_table(columns=choose(unique_names(source.schema.names)))), {}
+    if isinstance(source, pa.RecordBatch):
+        source = pa.Table.from_batches([source])
+    if isinstance(source, pa.Table):
+        return _of_arrow(source.select(choose(unique_names(source.column_names)))), {}
+    return _of_frame(source, choose)
+
+
+def _of_arrow(table: Any) -> dict[str, Any]:
+    return {name: table[name] for name in table.column_names}
+
+
+def _of_frame(source: Any, choose: Callable[..., list[str]]) -> tuple[dict[str, Any], dict[str, Kinds]]:
+    import narwhals as nw
+
+    if hasattr(source, "index") and hasattr(source, "columns"):
+        unique_names([name for name in source.columns if isinstance(name, str)])
+    try:
+        frame = nw.from_native(source)
+    except TypeError:
+        raise LogProblem(
+            "DW103",
+            f"Expected a table; found {type(source).__module__}.{type(source).__qualname__}.",
+            fix="Pass a path, a pandas or polars frame, a pyarrow table, a duckdb relation, or a dict of "
+            "columns.",
+        ) from None
+    names = [name for name in frame.collect_schema().names() if isinstance(name, str)]
+    wanted = choose(names, _index_hint(source))
+    eager = frame.select(wanted)
+    if isinstance(eager, nw.LazyFrame):
+        eager = eager.collect()
+    return _of_values({name: eager[name] for name in wanted})
+
+
+def _index_hint(source: Any) -> str:
+    """pandas keeps some columns as an index, where they do not count."""
+    names = [name for name in getattr(getattr(source, "index", None), "names", []) or [] if name is not None]
+    return (
+        f" The index holds {', '.join(show(name) for name in names)}: call reset_index() first."
+        if names
+        else ""
+    )
+
+
+def _of_values(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Kinds]]:
+    columns: dict[str, Any] = {}
+    mixed: dict[str, Kinds] = {}
+    for name, values in given.items():
+        columns[name], kinds = _as_arrow(name, values)
+        if kinds:
+            mixed[name] = kinds
+    return columns, mixed
+
+
+def _as_arrow(name: str, values: Any) -> tuple[Any, Kinds]:
+    """A column as an Arrow array, and its kinds if it has several."""
+    import narwhals as nw
+    import pyarrow as pa
+
+    if isinstance(values, nw.Series) and values.dtype == nw.Object:
+        values = values.to_list()  # polars would hand over the addresses of the objects
+    try:
+        if isinstance(values, nw.Series):
+            return values.to_arrow(), {}
+        if isinstance(values, (pa.Array, pa.ChunkedArray)):
+            return values, {}
+        return pa.array(values, from_pandas=True), {}
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        pass
+    return _of_objects(name, values)
+
+
+def _of_objects(name: str, values: Any) -> tuple[Any, Kinds]:
+    import pyarrow as pa
+
+    try:
+        items = values.to_list() if hasattr(values, "to_list") else list(values)
+    except TypeError:
+        raise LogProblem(
+            "DW103",
+            f"Column {show(name)} must be a sequence of values; found {type(values).__name__}.",
+            fix="Pass a list or an array with one entry a row.",
+        ) from None
+    kinds: Kinds = {}
+    for row, item in enumerate(items):
+        kind = _kind(item)
+        if kind is not None:
+            kinds.setdefault(kind, []).append(row)
+    if set(kinds) == {"numbers"}:
+        try:
+            return pa.array([None if _kind(item) is None else float(item) for item in items], pa.float64()), {}
+        except (OverflowError, TypeError):  # beyond floating point, or complex
+            pass
+    text = [None if _kind(item) is None else _text(item) for item in items]
+    return pa.array(text, pa.large_string()), {} if set(kinds) <= {"text"} else kinds
+
+
+def _text(item: Any) -> str:
+    """A value as text that Arrow can hold."""
+    try:
+        return str(item).encode("utf-8", "backslashreplace").decode()
+    except ValueError:  # an integer of thousands of digits
+        return f"a {type(item).__name__} too large to write"
+
+
+def _kind(item: Any) -> str | None:
+    """What a value is, in words; None for a missing one."""
+    if item is None or (isinstance(item, float) and item != item):
+        return None
+    if isinstance(item, bool):
+        return "True and False"
+    if isinstance(item, (numbers.Number, decimal.Decimal)):
+        return "numbers"
+    if isinstance(item, (str, bytes)):
+        return "text"
+    return type(item).__name__

@@ -1,0 +1,148 @@
+"""Every step of an episode stands in one row, and next_state says what the next row says."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from deadweight.io.findings import Check, Found, how_many, show
+from deadweight.io.table import LogTable
+from deadweight.typing import BoolArray, IntArray
+
+
+def restarted(table: LogTable) -> Found | None:
+    """Several episodes under one id: the steps run up, start again at the first, and run up again."""
+    again = _restarting_rows(table)
+    if not again.size:
+        return None
+    return Found(
+        f"Every episode needs an id of its own; {table.episodes(again)} hold several: their steps start "
+        "again in "
+        f"{table.rows(again)}.",
+        "Make the ids unique, for example by joining them with a user, a site or a date.",
+        again,
+        ("step",),
+    )
+
+
+def identical_rows(table: LogTable) -> Found | None:
+    """A step that stands twice in the table, the same in every column."""
+    first, second = table.repeated
+    same = np.ones(len(first), dtype=bool)
+    for name in table.names:
+        same &= _equal(table, name, first, second)
+    rows = np.sort(second[same])
+    if not rows.size or not same.all():
+        return None
+    return Found(
+        f"Every step must occur once; {how_many(len(rows), 'row')} repeat another in every column of the "
+        "log, "
+        f"first {table.rows(rows)}.",
+        "Remove duplicates, for example with .drop_duplicates() or SELECT DISTINCT; check the join that "
+        "made them.",
+        rows,
+        ("step",),
+    )
+
+
+def repeated_steps(table: LogTable) -> Found | None:
+    """Two rows for one step that say different things."""
+    first, second = table.repeated
+    if not first.size:
+        return None
+    rows = np.unique(np.concatenate([first, second]))
+    return Found(
+        f"Every step must occur once; {table.episodes(second)} have a step in more than one row: for example "
+        f"rows {first[0]:,} and {second[0]:,} are both step {show(table.steps.values[first[0]])}.",
+        "Keep one row a step, or give the episodes ids of their own.",
+        rows,
+        ("step",),
+    )
+
+
+def next_state_of_other_type(table: LogTable) -> Found | None:
+    """next_state in another type than state, so that nothing can be compared."""
+    if table.next_labels is not None and not table.kinds("next_state"):
+        return None
+    kinds = table.kinds("next_state") or [str(table.arrow("next_state").type)]
+    return Found(
+        f"{table.called('next_state')} must hold the same labels as {table.called('state')}, which has type "
+        f"{table.arrow('state').type}; found {', '.join(kinds)}.",
+        "Convert both to text, or both to whole numbers; leave next_state empty where it is unknown.",
+        columns=("next_state",),
+    )
+
+
+def next_state_disagrees(table: LogTable) -> Found | None:
+    """A next_state that is not the state of the next row. Across a gap in the steps it need not be."""
+    both, n = table.next_labels, table.n_rows
+    if both is None:
+        return None
+    first, second = (rows[table.in_sequence] for rows in table.inner)
+    known = ~both.missing[n + first]
+    wrong = known & (both.values[n + first] != both.values[second])
+    rows = np.sort(first[wrong])
+    if not rows.size:
+        return None
+    row, after = int(first[wrong][0]), int(second[wrong][0])
+    return Found(
+        f"next_state must be the state of the following step; {show(both[n + row])} in {table.where(row)} is "
+        f"followed by state {show(both[after])} in row {after:,} ({how_many(len(rows), 'row')} like it).",
+        "Check the order of the steps and the ids; or leave next_state empty except at truncated last steps.",
+        rows,
+        ("next_state",),
+    )
+
+
+def _restarting_rows(table: LogTable) -> IntArray:
+    """Rows where an episode begins anew, in episodes that are whole runs of ascending steps."""
+    if not table.repeated[0].size:
+        return np.empty(0, dtype=np.int64)
+    by_episode = np.argsort(table.episode_keys, kind="stable")  # the user's row order within episodes
+    episode, step = table.episode_keys[by_episode], table.steps.values[by_episode]
+    new = np.concatenate([[True], episode[1:] != episode[:-1]])
+    number = np.cumsum(new) - 1
+    lowest = np.minimum.reduceat(step, np.flatnonzero(new))
+    falls = np.concatenate([[False], step[1:] <= step[:-1]]) & ~new
+    starts = falls & (step == lowest[number])
+    n_falls, n_starts = np.bincount(number, falls), np.bincount(number, starts)
+    longest = np.bincount(number) > 2 * n_starts  # a single step repeated is a duplicate, not an episode
+    whole: BoolArray = (n_falls == n_starts) & (n_starts > 0) & longest
+    return np.sort(by_episode[starts & whole[number]])
+
+
+def _equal(table: LogTable, name: str, first: IntArray, second: IntArray) -> BoolArray:
+    import pyarrow.compute as pc
+
+    column = table.arrow(name)
+    if not len(first):
+        return np.zeros(0, dtype=bool)
+    try:
+        one, other = column.take(first), column.take(second)
+        both_null = pc.and_(pc.is_null(one), pc.is_null(other))
+        return np.asarray(pc.or_(pc.fill_null(pc.equal(one, other), False), both_null))
+    except NotImplementedError:  # nested values
+        return np.array(
+            [column[int(i)].as_py() == column[int(j)].as_py() for i, j in zip(first, second, strict=True)]
+        )
+
+
+ORDERED = ("episode", "step")
+CHECKS: tuple[Check[LogTable], ...] = (
+    Check("DW201", "error", "Several episodes under one id", ORDERED, restarted),
+    Check("DW202", "error", "Rows that repeat another", ORDERED, identical_rows),
+    Check("DW203", "error", "Several rows for one step", ORDERED, repeated_steps),
+    Check(
+        "DW204",
+        "error",
+        "next_state and state of different types",
+        ("state", "next_state"),
+        next_state_of_other_type,
+    ),
+    Check(
+        "DW205",
+        "error",
+        "next_state is not the state that follows",
+        (*ORDERED, "state", "next_state"),
+        next_state_disagrees,
+    ),
+)

@@ -1,0 +1,170 @@
+"""Every row has an episode, a step, a state, an action and a reward, each of one readable type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from deadweight.io.findings import Check, Found, how_many, show
+from deadweight.io.schema import FLAGS, LABELS
+from deadweight.io.table import LogTable
+from deadweight.typing import BoolArray
+
+Run = Callable[[LogTable], Found | None]
+
+
+def same_label_twice(name: str) -> Run:
+    """'1' and 1 in one column."""
+
+    def run(table: LogTable) -> Found | None:
+        kinds = table.kinds(name)
+        if not {"text", "numbers"} <= set(kinds):
+            return None
+        column = table.arrow(name)
+        text = {column[row].as_py() for row in kinds["text"]}
+        rows = np.array([row for row in kinds["numbers"] if column[row].as_py() in text], dtype=np.int64)
+        if not rows.size:
+            return None
+        return Found(
+            f"{table.called(name)} holds {column[int(rows[0])].as_py()} both as text and as a number: as a "
+            f"number in {table.rows(rows)}.",
+            "Convert all of the column to text, or all of it to numbers, for example with .astype(str).",
+            rows,
+        )
+
+    return run
+
+
+def several_types(name: str) -> Run:
+    """Text and numbers and whatever else in one column of labels."""
+
+    def run(table: LogTable) -> Found | None:
+        kinds = table.kinds(name)
+        if not kinds:
+            return None
+        fewest = min(kinds, key=lambda kind: len(kinds[kind]))
+        rows = np.array(kinds[fewest], dtype=np.int64)
+        counts = ", ".join(f"{kind} ({how_many(len(rows), 'row')})" for kind, rows in kinds.items())
+        return Found(
+            f"{table.called(name)} must hold labels of one type, text or numbers; found {counts}. "
+            f"{fewest[0].upper() + fewest[1:]}: {table.rows(rows)}.",
+            "Convert the whole column to one type.",
+            rows,
+        )
+
+    return run
+
+
+def nested(name: str) -> Run:
+    """A list or a record in each row."""
+
+    def run(table: LogTable) -> Found | None:
+        if not table.labels(name).nested:
+            return None
+        return Found(
+            f"{table.called(name)} must hold one label a row; found {show(str(table.arrow(name).type))}.",
+            "Encode several features as one label, for example by joining them as text or by clustering.",
+        )
+
+    return run
+
+
+def missing_label(name: str) -> Run:
+    """A row without a label."""
+
+    def run(table: LogTable) -> Found | None:
+        rows = np.flatnonzero(table.labels(name).missing)
+        return _missing(table, name, rows) if rows.size else None
+
+    return run
+
+
+def _missing(table: LogTable, name: str, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Found:
+    return Found(
+        f"Every row needs a {name}; {table.called(name)} has none in {table.rows(rows)}.",
+        f"Fill in the {name}, or remove the episodes that lack it.",
+        rows,
+    )
+
+
+def step_missing(table: LogTable) -> Found | None:
+    """A row without a step."""
+    rows = np.flatnonzero(table.steps.missing)
+    return _missing(table, "step", rows) if rows.size else None
+
+
+def step_unreadable(table: LogTable) -> Found | None:
+    """A step that is neither a number nor a time."""
+    return _not_numbers(table, "step", table.steps.unreadable, "a number or a time that orders the rows")
+
+
+def reward_missing(table: LogTable) -> Found | None:
+    """A row without a reward, or NaN."""
+    rows = np.flatnonzero(table.numbers("reward").missing)
+    return _missing(table, "reward", rows) if rows.size else None
+
+
+def reward_unreadable(table: LogTable) -> Found | None:
+    """A reward that is not a number."""
+    return _not_numbers(table, "reward", table.numbers("reward").unreadable, "a number in every row")
+
+
+def reward_infinite(table: LogTable) -> Found | None:
+    """A reward of plus or minus infinity."""
+    values = table.numbers("reward").values
+    rows = np.flatnonzero(np.isinf(values))
+    if not rows.size:
+        return None
+    return Found(
+        f"Rewards must be finite; {table.called('reward')} has {values[rows[0]]} in {table.rows(rows)}.",
+        "Replace infinite rewards by the number that they stand for, or remove their episodes.",
+        rows,
+    )
+
+
+def flag_unreadable(name: str) -> Run:
+    """A flag that is neither true nor false."""
+
+    def run(table: LogTable) -> Found | None:
+        return _not_numbers(table, name, table.flags(name).unreadable, "True or False (or 1 and 0)")
+
+    return run
+
+
+def _not_numbers(table: LogTable, name: str, unreadable: BoolArray, expected: str) -> Found | None:
+    rows = np.flatnonzero(unreadable)
+    if not rows.size:
+        return None
+    example = table.arrow(name)[int(rows[0])].as_py()
+    comma = (
+        isinstance(example, str) and example.replace(",", ".", 1).replace(".", "", 1).strip("+-").isdigit()
+    )
+    return Found(
+        f"{table.called(name)} must hold {expected}; found {show(example)} in {table.rows(rows)}.",
+        "Write numbers with a decimal point, not a comma."
+        if comma
+        else f"Correct or convert the {name} column.",
+        rows,
+    )
+
+
+CHECKS: tuple[Check[LogTable], ...] = (
+    # What a column is made of comes first: an error there keeps the later checks off it.
+    *(
+        Check("DW309", "error", "The same label as text and as a number", (n,), same_label_twice(n))
+        for n in LABELS
+    ),
+    *(Check("DW310", "error", "Several types in one column", (n,), several_types(n)) for n in LABELS),
+    *(Check("DW311", "error", "Several values in one cell", (n,), nested(n)) for n in LABELS),
+    *(
+        Check(f"DW30{i}", "error", f"{n.capitalize()}s missing", (n,), missing_label(n))
+        for i, n in enumerate(LABELS, 1)
+    ),
+    Check("DW304", "error", "Steps missing", ("step",), step_missing),
+    Check("DW306", "error", "Steps that are not numbers", ("step",), step_unreadable),
+    Check("DW305", "error", "Rewards missing", ("reward",), reward_missing),
+    Check("DW307", "error", "Rewards that are not numbers", ("reward",), reward_unreadable),
+    Check("DW308", "error", "Infinite rewards", ("reward",), reward_infinite),
+    *(Check("DW312", "error", "Flags that are not true or false", (n,), flag_unreadable(n)) for n in FLAGS),
+)

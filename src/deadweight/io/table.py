@@ -1,0 +1,281 @@
+"""LogTable: a user's table with its columns found, each read once in the way that a log needs it.
+
+The checks look at it in the user's row order and speak of the user's rows, counted from 0. Once nothing is
+wrong, `trajectories` sorts it into episodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deadweight.io.columns import (
+    Flags,
+    LabelColumn,
+    Numbers,
+    Steps,
+    index_labels,
+    join_labels,
+    read_flags,
+    read_labels,
+    read_numbers,
+    read_steps,
+)
+from deadweight.io.findings import LogProblem, how_many, show
+from deadweight.io.frames import Columns, Kinds, read_columns
+from deadweight.io.schema import match_columns
+from deadweight.trajectories import Trajectories
+from deadweight.typing import AnyArray, BoolArray, IntArray
+
+
+def open_table(source: Any, columns: Mapping[str, str] | None = None) -> LogTable:
+    """The table of a log, with its columns found; an error (DW1xx) if there is no such table."""
+    names: dict[str, str] = {}
+    is_path = isinstance(source, (str, Path))
+    name = show(str(source)) if is_path else "the table"
+
+    def choose(found: list[str], hint: str) -> list[str]:
+        names.update(match_columns(found, columns, source=name, hint=hint))
+        return list(dict.fromkeys(names.values()))
+
+    table = LogTable(read_columns(source, choose), names, str(source) if is_path else name)
+    if table.n_rows == 0:
+        raise LogProblem(
+            "DW104",
+            f"A log needs at least one row; {name} has the columns but no rows.",
+            fix="Check how the log was written or filtered.",
+        )
+    return table
+
+
+class LogTable:
+    """One row a step, in the user's order.
+
+    Args:
+      columns: Arrow columns by the user's names.
+      names: our name of a column -> the user's.
+      source: what to call the table in messages.
+    """
+
+    def __init__(self, columns: Columns, names: dict[str, str], source: str = "the table") -> None:
+        self.names = names
+        self.source = source
+        self._columns = columns
+        self._read: dict[str, Any] = {}
+        self.n_rows = len(columns.arrow[names["episode"]])
+
+    def has(self, *names: str) -> bool:
+        """Whether all these columns are there."""
+        return all(name in self.names for name in names)
+
+    def called(self, name: str) -> str:
+        """The column for messages: the user's name, and ours if it differs."""
+        theirs = self.names[name]
+        return f"column {show(theirs)}" + ("" if theirs == name else f" ({name})")
+
+    @property
+    def unused(self) -> list[str]:
+        """Columns of the user's that no part of a log is read from."""
+        used = set(self.names.values())
+        return [name for name in self._columns.all_names if name not in used]
+
+    # --- readings ------------------------------------------------------------------------------------
+
+    def arrow(self, name: str) -> Any:
+        """The column as it came, in Arrow."""
+        return self._columns.arrow[self.names[name]]
+
+    def kinds(self, name: str) -> Kinds:
+        """What stands in a column that has values of several types; empty for one type."""
+        return self._columns.mixed.get(self.names[name], {})
+
+    def numbers(self, name: str) -> Numbers:
+        """The column as numbers."""
+        return self._once(f"number {name}", lambda: read_numbers(self.arrow(name)))  # type: ignore[no-any-return]
+
+    def flags(self, name: str) -> Flags:
+        """The column as True and False."""
+        return self._once(f"flag {name}", lambda: read_flags(self.arrow(name)))  # type: ignore[no-any-return]
+
+    def labels(self, name: str) -> LabelColumn:
+        """The column as labels."""
+        return self._once(f"label {name}", lambda: read_labels(self.arrow(name)))  # type: ignore[no-any-return]
+
+    @cached_property
+    def steps(self) -> Steps:
+        """The step column."""
+        return read_steps(self.arrow("step"))
+
+    def _once(self, key: str, read: Any) -> Any:
+        if key not in self._read:
+            self._read[key] = read()
+        return self._read[key]
+
+    # --- order ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def episode_keys(self) -> IntArray:
+        """(rows,) integers in the order of the episode labels."""
+        return self.labels("episode").sort_keys()
+
+    @cached_property
+    def order(self) -> IntArray:
+        """(rows,) the user's rows sorted by episode, then step; rows that tie keep their order."""
+        episode, step = self.episode_keys, self.steps.values
+        same = episode[1:] == episode[:-1]
+        if bool(np.all((episode[1:] > episode[:-1]) | (same & (step[1:] >= step[:-1])))):
+            return np.arange(self.n_rows)
+        low, n_steps = int(step.min()), int(step.max()) - int(step.min()) + 1
+        n_keys = int(episode.max()) - int(episode.min()) + 1
+        if step.dtype.kind == "i" and n_keys * n_steps < 2**62:
+            # One sort of one key is twice as fast as two sorts.
+            return np.argsort((episode - episode.min()) * n_steps + (step - low), kind="stable")
+        return np.lexsort((step, episode))
+
+    @cached_property
+    def offsets(self) -> IntArray:
+        """(n + 1,) first sorted position of each episode, then the number of rows."""
+        episode = self.episode_keys[self.order]
+        return np.concatenate([[0], np.flatnonzero(episode[1:] != episode[:-1]) + 1, [self.n_rows]])
+
+    @property
+    def last_rows(self) -> IntArray:
+        """(n,) the user's row of each episode's last step."""
+        return self.order[self.offsets[1:] - 1]
+
+    @cached_property
+    def inner(self) -> tuple[IntArray, IntArray]:
+        """The user's rows of every two steps of an episode that follow each other."""
+        follows = np.ones(self.n_rows, dtype=bool)
+        follows[self.offsets[:-1]] = False
+        second = np.flatnonzero(follows)
+        return self.order[second - 1], self.order[second]
+
+    @cached_property
+    def repeated(self) -> tuple[IntArray, IntArray]:
+        """Those pairs of `inner` that have the same step."""
+        first, second = self.inner
+        same = self.steps.values[first] == self.steps.values[second]
+        return first[same], second[same]
+
+    @cached_property
+    def in_sequence(self) -> BoolArray:
+        """For every pair of `inner`, whether no step is missing between the two."""
+        first, second = self.inner
+        if self.steps.are_times:
+            return np.ones(len(first), dtype=bool)
+        step = self.steps.values
+        return np.asarray(step[second] - step[first] == 1)
+
+    # --- episodes ------------------------------------------------------------------------------------
+
+    @cached_property
+    def terminated(self) -> BoolArray:
+        """(n,) whether each episode ended rather than being cut; a missing flag counts as False."""
+        last = self.last_rows
+        if self.has("terminated"):
+            return self.flags("terminated").values[last]
+        if self.has("truncated"):
+            return ~self.flags("truncated").values[last]
+        return np.ones(len(last), dtype=bool)
+
+    @cached_property
+    def next_labels(self) -> LabelColumn | None:
+        """State and next_state as one column of labels, -1 and null unknown; None if their types differ."""
+        following = self.labels("next_state")
+        if following.distinct is None:
+            unknown = following.missing | (following.values == -1)
+            following = LabelColumn(following.values, unknown, None, following.nested)
+        elif self.labels("state").distinct is None and not following.nested:
+            # A file without types writes a hole among numbers as a word.
+            numbers = self.numbers("next_state")
+            if numbers.from_text and not numbers.unreadable.any():
+                whole = np.where(numbers.missing, -1.0, numbers.values)
+                if np.array_equal(np.floor(whole), whole):
+                    following = LabelColumn(whole.astype(np.int64), numbers.missing | (whole == -1), None)
+        return join_labels(self.labels("state"), following)
+
+    def trajectories(self) -> Trajectories:
+        """The log; only for a table in which no check has found an error."""
+        order, n = self.order, self.n_rows
+        successor = np.full(len(self.offsets) - 1, -1, dtype=np.int64)
+        states = self.labels("state")
+        if self.has("next_state") and self.next_labels is not None:
+            # Only what is new is named: the successors of truncated last steps.
+            cut = np.flatnonzero(~self.terminated)
+            rows = np.concatenate([np.arange(n), n + self.last_rows[cut]])
+            both = self.next_labels
+            codes, state_labels = index_labels(_take(both, rows), "state")
+            successor[cut], codes = codes[n:], codes[:n]
+        else:
+            codes, state_labels = index_labels(states, "state")
+        actions, action_labels = index_labels(self.labels("action"), "action")
+        return Trajectories._from_codes(
+            codes[order],
+            actions[order],
+            self.numbers("reward").values[order],
+            self.offsets,
+            state_labels=state_labels,
+            action_labels=action_labels,
+            propensities=self._probabilities("behaviour_prob"),
+            target_probs=self._probabilities("target_prob"),
+            terminated=self.terminated,
+            last_successor=successor,
+            has_next_states=self.has("next_state"),
+        )
+
+    def _probabilities(self, name: str) -> AnyArray | None:
+        # Single precision may come out a little above one.
+        return np.minimum(self.numbers(name).values[self.order], 1.0) if self.has(name) else None
+
+    # --- messages ------------------------------------------------------------------------------------
+
+    def place(self, row: int) -> dict[str, Any]:
+        """Row, episode and step of a row, as plain values."""
+        place: dict[str, Any] = {"row": int(row)}
+        for name in ("episode", "step"):
+            place[name] = _plain(self.arrow(name)[int(row)])
+        return place
+
+    def where(self, row: int) -> str:
+        """'row 17 (episode 'A', step 3)'."""
+        place = self.place(row)
+        return f"row {place['row']:,} (episode {show(place['episode'])}, step {show(place['step'])})"
+
+    def rows(self, rows: AnyArray) -> str:
+        """The first of these rows, and how many more there are."""
+        more = len(rows) - 1
+        return self.where(int(rows[0])) + (f" and {how_many(more, 'more row')}" if more else "")
+
+    def episodes(self, rows: AnyArray, most: int = 3) -> str:
+        """The first few episodes of these rows, and how many more."""
+        keys, first = np.unique(self.episode_keys[rows], return_index=True)
+        shown = [show(self.labels("episode")[int(rows[i])]) for i in first[:most]]
+        text = ("episode " if len(keys) == 1 else "episodes ") + ", ".join(shown)
+        return text + (f" and {len(keys) - most:,} more" if len(keys) > most else "")
+
+
+def _plain(scalar: Any) -> Any:
+    """An Arrow value as a plain one that JSON can hold."""
+    try:
+        value = scalar.as_py()
+    except ValueError:  # nanoseconds have no Python type
+        value = str(scalar.value)
+    if isinstance(value, (int, str, type(None))) or (isinstance(value, float) and np.isfinite(value)):
+        return value
+    return str(value)
+
+
+def _take(column: LabelColumn, rows: IntArray) -> LabelColumn:
+    """The labels of these rows only; those that occur in no other row are forgotten."""
+    values, missing = column.values[rows], column.missing[rows]
+    if column.distinct is None:
+        return LabelColumn(values, missing, None)
+    used = np.zeros(len(column.distinct), dtype=bool)
+    used[values[~missing]] = True
+    place = np.cumsum(used) - 1
+    return LabelColumn(np.where(missing, 0, place[values]), missing, column.distinct[used])
