@@ -72,7 +72,13 @@ def ess(log: Log, pi_e: Policy, pi_b: Policy, drop: Drop = None) -> float:
     return kish(episode_weights(log, pi_e, pi_b, drop))
 
 
-def ess_steps(log: Log, pi_e: Policy, pi_b: Policy, drop: Drop = None) -> list[float]:
-    """Kish's effective sample size of the W_it at each t; ended episodes keep their last weight."""
+def ess_steps(
+    log: Log, pi_e: Policy, pi_b: Policy, drop: Drop = None, finished: Finished = "absorb"
+) -> list[float]:
+    """Kish's effective sample size of the W_it at each t, over the episodes in the normaliser of step t."""
     weights = cumulative(log, pi_e, pi_b, drop)
-    return [kish([row[t] for row in weights]) for t in range(log.horizon)]
+    rows = list(zip(weights, log.episodes, strict=True))
+    return [
+        kish([row[t] for row, episode in rows if finished == "absorb" or len(episode) > t])
+        for t in range(log.horizon)
+    ]

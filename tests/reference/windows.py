@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from .log import Drop, Log, Policy, dropped_steps, ratio, ratios
+from .products import Finished
 
 TIE = 1e-12
 
@@ -19,6 +20,7 @@ def incremental(
     window: int | None = 10,
     variance: Literal["estimator", "sample"] = "estimator",
     ended_ratios: Literal["absorb", "one"] = "absorb",
+    finished: Finished = "absorb",
 ) -> tuple[float, list[int]]:
     """The estimate and the window chosen at each step.
 
@@ -29,7 +31,9 @@ def incremental(
     criterion.
 
     An ended episode has ratio 1 after its end ("absorb": its A and B are still products of its real ratios,
-    and B tends to 1 as the window slides past the end), or A = B = 1 outright ("one").
+    and B tends to 1 as the window slides past the end), or A = B = 1 outright ("one"). `finished` says which
+    episodes the divisor sum B is made of: all n, those that have a step t ("leave"), or the same times their
+    share ("survivors").
 
     Ties: a larger window replaces the best one so far only if its criterion is lower by more than 1e-12 times
     the scale of the best, which is the criterion with the mean of X^2 in place of Var(X). So criteria that
@@ -57,7 +61,11 @@ def incremental(
             divisor = n if variance == "estimator" else 1
             criterion = spread(x) / divisor + bias**2
             scale = sum(v * v for v in x) / n / divisor + bias**2
-            value = ratio(sum(x), sum(b)) if weighted else sum(x) / n
+            members = [finished == "absorb" or len(episode) > t for episode in log.episodes]
+            total = sum(v for v, member in zip(b, members, strict=True) if member)
+            value = ratio(sum(x), total) if weighted else sum(x) / n
+            if weighted and finished == "survivors":
+                value *= sum(members) / n
             if best is None or criterion < best[0] - TIE * best[1]:
                 best = (criterion, scale, m, value)
         assert best is not None
