@@ -142,3 +142,48 @@ def evaluate(
         json,
     )
     raise typer.Exit(run(request))
+
+
+@app.command()
+def states(
+    log: Annotated[str, typer.Argument(help="The log: a Parquet or CSV file, or a folder of Parquet.")],
+    target: Annotated[str, typer.Option(help="The evaluation policy: .npy, .npz or a table of state, action, prob.")],
+    behaviour: Annotated[
+        str, typer.Option(help="column (the log's propensities), counts, or the file of a policy.")
+    ] = "column",
+    drop: Annotated[str, typer.Option(help="Rule of the drop that is shown, such as auto or q-gap:1.0.")] = "auto",
+    gamma: Annotated[float, typer.Option(help="Discount, above 0 and at most 1.")] = 1.0,
+    top: Annotated[int, typer.Option(min=1, help="States to print, dearest in variance first.")] = 25,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
+) -> None:
+    """The state report (what each state costs in variance and bias) and the epsilon path."""
+    from deadweight.cli.states import states as run
+
+    run(log, target, behaviour, drop, gamma, top, json)
+
+
+@app.command()
+def coverage(
+    runs: Annotated[int, typer.Option(min=1, help="Logs for each cell.")] = 300,
+    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
+    out: Annotated[Path, typer.Option(help="Folder of the results; finished runs in it are not repeated.")] = Path(
+        "coverage"
+    ),
+) -> None:
+    """Measure how often every kind of interval covers, on problems whose answer is known."""
+    from deadweight.cli.coverage import coverage as run
+
+    run(runs, workers, out)
+
+
+@app.command()
+def study(
+    name: Annotated[str, typer.Argument(help="automatic: mean squared errors of automatic and hand-set drops.")],
+    runs: Annotated[int, typer.Option(min=2, help="Logs of each problem.")] = 100,
+    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
+    out: Annotated[Path, typer.Option(help="Folder of the results; finished runs are not repeated.")] = Path("studies"),
+) -> None:
+    """Repeat a measurement of the documentation."""
+    from deadweight.cli.study import study as run
+
+    run(name, runs, workers, out)

@@ -6,40 +6,34 @@ Monte-Carlo errors are those of paired runs.
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from deadweight.estimate import evaluate
-from deadweight.studies.problems import StudyProblem
+from deadweight.negligible.coverage import DropWarning
+from deadweight.studies.problems import StudyProblem, study_problems
+from deadweight.studies.runs import make_runs
 from deadweight.typing import FloatArray
 
+SEED = 2026
 HAND_SET = "q-gap:1.0"
 PLAIN = ("BEHAVIOUR", "DM", "WPDIS", "WDR")
-STATE_BASED = ("WSPDIS", "C-WSPDIS", "WDRSIS")
+STATE_BASED = ("WSPDIS", "C-WSPDIS", "DRSIS", "WDRSIS")
 COMPARISONS = (
     ("C-WSPDIS automatic", "WPDIS"),
+    ("DRSIS automatic", "WDR"),
     ("WDRSIS automatic", "WDR"),
     ("C-WSPDIS hand-set", "WPDIS"),
     ("WDRSIS hand-set", "WDR"),
     ("WSPDIS automatic", "WPDIS"),
     ("WSPDIS hand-set", "WPDIS"),
 )
-
-
-def run(problem: StudyProblem, seed: np.random.SeedSequence) -> dict[str, float]:
-    """Error of every variant on one log."""
-    log = problem.sample(seed)
-    truth = problem.problem.true_value
-    errors: dict[str, float] = {}
-    for suffix, names, drop in (
-        ("", PLAIN, None),
-        (" hand-set", STATE_BASED, HAND_SET),
-        (" automatic", STATE_BASED, "auto"),
-    ):
-        ev = evaluate(log, problem.pi_e, problem.pi_b, names, drop=drop, interval=None)
-        errors.update({name + suffix: ev[name].value - truth for name in names})
-    return errors
 
 
 @dataclass(frozen=True)
@@ -50,7 +44,49 @@ class MSERatio:
     std_error: float
 
     def __str__(self) -> str:
-        return f"{self.value:.3f} +- {self.std_error:.3f}"
+        return f"{self.value:.3f} ± {self.std_error:.3f}"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One problem's ratios."""
+
+    problem: str
+    fresh: bool
+    ratios: tuple[MSERatio, ...]
+
+
+def study(out: Path, runs: int, workers: int = 1) -> Iterator[Line]:
+    """Lines of the table, one a problem, as they are finished."""
+    for problem in _problems().values():
+        made = make_runs(out / "runs", problem.name, run, runs, workers)
+        errors = {key: np.array([one["errors"][key] for one in made]) for key in made[0]["errors"]}
+        ratios = tuple(mse_ratio(errors[variant], errors[base]) for variant, base in COMPARISONS)
+        yield Line(problem.name, problem.fresh, ratios)
+
+
+def run(name: str, number: int) -> dict[str, Any]:
+    """Error of every variant on one log."""
+    problems = _problems()
+    problem = problems[name]
+    log = problem.sample(np.random.SeedSequence([SEED, list(problems).index(name), number]))
+    truth = problem.problem.true_value
+    errors: dict[str, float] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DropWarning)
+        for suffix, names, drop in (
+            ("", PLAIN, None),
+            (" hand-set", STATE_BASED, HAND_SET),
+            (" automatic", STATE_BASED, "auto"),
+        ):
+            ev = evaluate(log, problem.pi_e, problem.pi_b, names, drop=drop, interval=None)
+            errors.update({name + suffix: ev[name].value - truth for name in names})
+    return {"errors": errors}
+
+
+@cache
+def _problems() -> dict[str, StudyProblem]:
+    return {problem.name: problem for problem in study_problems()}
 
 
 def mse_ratio(errors: FloatArray, base: FloatArray) -> MSERatio:
@@ -67,3 +103,18 @@ def geometric_mean(ratios: list[MSERatio]) -> MSERatio:
     errors = np.array([ratio.std_error / ratio.value for ratio in ratios])
     mean = float(np.exp(logs.mean()))
     return MSERatio(mean, mean * float(np.sqrt(np.square(errors).sum())) / len(ratios))
+
+
+def markdown(lines: list[Line]) -> str:
+    """The table of all problems, with geometric means and worst ratios below."""
+    heads = ["problem", "fresh", *(f"{variant} / {base}" for variant, base in COMPARISONS)]
+    rows = [[line.problem, "yes" if line.fresh else "", *map(str, line.ratios)] for line in lines]
+    for title, some in (("all", lines), ("fresh only", [line for line in lines if line.fresh])):
+        if not some:
+            continue
+        columns = [[line.ratios[j] for line in some] for j in range(len(COMPARISONS))]
+        rows.append([f"**geometric mean, {title}**", "", *(str(geometric_mean(column)) for column in columns)])
+        worst = [max(column, key=lambda ratio: ratio.value) for column in columns]
+        rows.append([f"**worst, {title}**", "", *map(str, worst)])
+    table = [heads, ["---", "---", *["---:"] * len(COMPARISONS)], *rows]
+    return "\n".join("| " + " | ".join(row) + " |" for row in table) + "\n"
