@@ -20,7 +20,7 @@ from deadweight.negligible.columns import level_by_level
 from deadweight.negligible.levels import Levels, make_levels
 from deadweight.negligible.path import epsilon_path
 from deadweight.negligible.sweep import sweep
-from deadweight.policies import pair_policies
+from deadweight.pairs import pair_policies
 from deadweight.question import Question
 
 

@@ -1,38 +1,55 @@
 """deadweight: off-policy evaluation without the dead weight."""
 
-from deadweight import domains, theory
+from deadweight import diagnostics, domains, negligible, theory
 from deadweight._version import __version__
-from deadweight.behaviour import estimate_behaviour
+from deadweight.behaviour import cross_fitted_propensities, estimate_behaviour
+from deadweight.doctor import doctor
 from deadweight.estimate import estimate, evaluate
 from deadweight.estimators.names import ESTIMATORS
 from deadweight.evaluation import Evaluation
+from deadweight.inference import confidence_sequence
 from deadweight.integrations.registration import register_when_imported
+from deadweight.io import from_minari, read, read_policy, record
 from deadweight.mdp import TabularMDP, policy_value, q_values
 from deadweight.model import fit_mdp
+from deadweight.negligible import EpsilonPath, epsilon_path
 from deadweight.options import PUBLISHED
 from deadweight.policies import TabularPolicy
 from deadweight.results import Estimate
 from deadweight.simulate import simulate
 from deadweight.states import StateSet
 from deadweight.trajectories import Trajectories
+from deadweight.verdict import Verdict
 
 __all__ = [
     "ESTIMATORS",
     "PUBLISHED",
+    "EpsilonPath",
     "Estimate",
     "Evaluation",
     "StateSet",
     "TabularMDP",
     "TabularPolicy",
     "Trajectories",
+    "Verdict",
     "__version__",
+    "confidence_sequence",
+    "cross_fitted_propensities",
+    "diagnostics",
+    "doctor",
     "domains",
+    "epsilon_path",
     "estimate",
     "estimate_behaviour",
     "evaluate",
     "fit_mdp",
+    "from_minari",
+    "negligible",
     "policy_value",
     "q_values",
+    "read",
+    "read_policy",
+    "record",
     "simulate",
     "theory",
 ]

@@ -20,6 +20,7 @@ from deadweight.estimators.names import RECIPES, Recipe, missing_advantage
 from deadweight.estimators.product import normaliser_members
 from deadweight.fold import fold
 from deadweight.question import Question
+from deadweight.running import scale
 from deadweight.summaries import Kish, Moments
 from deadweight.typing import BoolArray, FloatArray, IntArray
 from deadweight.weighting import Weighting
@@ -145,6 +146,13 @@ class Answers:
         self._sum([], [plan.weighting])
         return float(self._sums[_ess_key(plan.weighting)].ess[0])
 
+    def mean_weight_z(self, plan: Plan) -> float | None:
+        """How far the mean of the final weights is from 1, in standard errors; 0 where it is exactly 1."""
+        if not plan.recipe.product:
+            return None
+        self._sum([], [plan.weighting])
+        return mean_z(self._sums[_ess_key(plan.weighting)], self.question.n)
+
     def ess_steps(self, plan: Plan) -> FloatArray | None:
         """(T,) the same for each step."""
         if not plan.recipe.product:
@@ -191,6 +199,14 @@ class Answers:
 def _in_pieces(column: IntArray, size: int = 1 << 20) -> Iterator[IntArray]:
     """A long column in pieces, so that what is made of it stays small."""
     return (column[lo : lo + size] for lo in range(0, len(column), size))
+
+
+def mean_z(weights: Kish, n: int) -> float:
+    """(mean - 1) / standard error of a single column of n weights."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        mean = float(scale(weights.weight, weights.shift)[0]) / n
+        square = float(scale(weights.squares, 2 * weights.shift)[0]) / n
+        return 0.0 if mean == 1.0 else float((mean - 1.0) / np.sqrt((square - np.square(mean)) / (n - 1)))
 
 
 def _ess_key(weighting: Weighting) -> Hashable:

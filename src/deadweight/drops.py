@@ -10,7 +10,7 @@ import numpy as np
 
 from deadweight.errors import DropError, first_few
 from deadweight.labels import plain, positions
-from deadweight.policies import PolicyPair
+from deadweight.pairs import PolicyPair
 from deadweight.states import StateSet
 from deadweight.trajectories import Trajectories
 from deadweight.typing import BoolArray

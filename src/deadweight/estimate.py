@@ -17,7 +17,8 @@ from deadweight.inference import check_interval, interval_maker
 from deadweight.inference.episodes import influences
 from deadweight.negligible.automatic import states_by_rule
 from deadweight.options import read_options
-from deadweight.policies import TabularPolicy, pair_policies
+from deadweight.pairs import pair_policies
+from deadweight.policies import TabularPolicy
 from deadweight.question import Question
 from deadweight.results import Estimate, Interval
 from deadweight.trajectories import Trajectories
@@ -173,7 +174,7 @@ def _dress(
         drop=plan.drop,
         dropped_share=share,
         flags=(*fit.flags, *_flags(plan, ess, share)),
-        details=fit.details,
+        details={**fit.details, "mean_weight_z": answers.mean_weight_z(plan)},
         influence=lambda: influences(answers, plan.corrected if kind == "auto" else plan),
     )
 

@@ -1,22 +1,16 @@
-"""Policies as tables, and the pair (pi_e, pi_b) that a question is about, aligned with a log.
-
-A policy speaks its own labels or plain indices; `pair_policies` brings both policies into the index order
-of the log once, so that everything behind it works on arrays.
-"""
+"""Policies as tables of probabilities, one row a state, with labels of their own or plain row numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from deadweight.checks import check_log_probabilities
-from deadweight.errors import DataError, EstimationError, PolicyError, first_few
-from deadweight.labels import plain, positions
-from deadweight.trajectories import Trajectories
+from deadweight.errors import PolicyError
+from deadweight.labels import plain
 from deadweight.typing import FloatArray, Labels
 
 ROW_SUM_TOLERANCE = 1e-6
@@ -86,156 +80,6 @@ def frequencies(counts: npt.NDArray[Any]) -> FloatArray:
     totals = counts.sum(axis=1, keepdims=True)
     shares: FloatArray = np.where(totals > 0, counts / np.where(totals > 0, totals, 1), 1.0 / counts.shape[1])
     return shares
-
-
-@dataclass(frozen=True, eq=False)
-class PolicyPair:
-    """Evaluation and behaviour policy in the index order of a log.
-
-    pi_e is None when the log's `target_probs` stand for it, pi_b when its `propensities` do. States and
-    actions that only a policy knows follow those of the log.
-    """
-
-    pi_e: FloatArray | None  # (S, A)
-    pi_b: FloatArray | None  # (S, A)
-    state_labels: Labels
-    action_labels: Labels
-
-    @property
-    def n_states(self) -> int:
-        """States of the log and of the policies."""
-        return len(self.state_labels)
-
-    @property
-    def n_actions(self) -> int:
-        """Actions of the log and of the policies."""
-        return len(self.action_labels)
-
-    def require_pi_e(self, what: str) -> FloatArray:
-        """pi_e of all actions, or an error that says why `what` needs it."""
-        if self.pi_e is None:
-            raise EstimationError(
-                f"{what} needs the evaluation policy for all actions; found only the log's target_prob of the "
-                "action taken.",
-                fix="Pass pi_e as a TabularPolicy.",
-            )
-        return self.pi_e
-
-
-def pair_policies(
-    log: Trajectories, pi_e: TabularPolicy | npt.ArrayLike | None, pi_b: TabularPolicy | npt.ArrayLike | None
-) -> PolicyPair:
-    """Both policies aligned with the log, by labels where a policy has them, by index otherwise."""
-    if pi_e is None and log.target_probs is None:
-        raise DataError(
-            "No evaluation policy: pi_e was not given and the log has no target_prob column.",
-            fix="Pass pi_e=TabularPolicy(...), or log target_prob for each step.",
-        )
-    if pi_b is None and log.propensities is None:
-        raise DataError(
-            "No behaviour policy: pi_b was not given and the log has no behaviour_prob column.",
-            fix="Pass pi_b=TabularPolicy(...), or pi_b=deadweight.estimate_behaviour(log).",
-        )
-    given = {
-        name: _numbered_like(log, policy if isinstance(policy, TabularPolicy) else TabularPolicy(policy))
-        for name, policy in (("pi_e", pi_e), ("pi_b", pi_b))
-        if policy is not None
-    }
-    states = _union(log.state_labels, [p.state_labels for p in given.values()])
-    actions = _union(log.action_labels, [p.action_labels for p in given.values()])
-    # A policy without labels numbers its states itself and may know more of them than the log.
-    states = _extended(states, max([p.n_states for p in given.values() if p.state_labels is None], default=0))
-    actions = _extended(
-        actions, max([p.n_actions for p in given.values() if p.action_labels is None], default=0)
-    )
-    tables = {name: _aligned(name, policy, log, states, actions) for name, policy in given.items()}
-    return PolicyPair(tables.get("pi_e"), tables.get("pi_b"), states, actions)
-
-
-def _numbered_like(log: Trajectories, policy: TabularPolicy) -> TabularPolicy:
-    """The policy, with its row numbers as labels where the log's labels are numbers of a longer list.
-
-    A short log of a large problem visits few of its states; their numbers are then encoded as sparse ids.
-    A policy without labels that has a row for each of those numbers means the numbers.
-    """
-
-    def numbers(labels: Labels, size: int) -> list[int] | None:
-        sparse = labels.dtype.kind in "iu" and len(labels) > 0 and len(labels) <= labels[-1] < size
-        return list(range(size)) if sparse and labels[0] >= 0 else None
-
-    states: Sequence[Any] | None = None if policy.state_labels is None else list(policy.state_labels)
-    actions: Sequence[Any] | None = None if policy.action_labels is None else list(policy.action_labels)
-    return TabularPolicy(
-        policy.probs,
-        numbers(log.state_labels, policy.n_states) if states is None else states,
-        numbers(log.action_labels, policy.n_actions) if actions is None else actions,
-    )
-
-
-def _aligned(
-    name: str, policy: TabularPolicy, log: Trajectories, states: Labels, actions: Labels
-) -> FloatArray:
-    """The table in the order of `states` and `actions`; uniform in states that it does not know."""
-    rows = _rows_of(name, policy.state_labels, policy.n_states, states, log.state_labels, log.states, "state")
-    columns = _rows_of(
-        name, policy.action_labels, policy.n_actions, actions, log.action_labels, log.actions, "action"
-    )
-    table = np.zeros((len(states), len(actions)))
-    known_rows, known_columns = np.flatnonzero(rows >= 0), np.flatnonzero(columns >= 0)
-    table[np.ix_(known_rows, known_columns)] = policy.probs[np.ix_(rows[known_rows], columns[known_columns])]
-    table[rows < 0] = 1.0 / len(actions)
-    return table
-
-
-def _rows_of(
-    name: str,
-    own: Labels | None,
-    n_own: int,
-    wanted: Labels,
-    log_labels: Labels,
-    log_codes: npt.NDArray[np.int64],
-    what: str,
-) -> npt.NDArray[np.int64]:
-    """For each wanted label the policy's row (or column), -1 where it has none and needs none."""
-    rows = np.arange(len(wanted)) if own is None else positions(own, wanted)
-    rows = np.where(rows < n_own, rows, -1)
-    if (rows[: len(log_labels)] < 0).any():
-        used = np.bincount(log_codes, minlength=len(wanted)) > 0
-        missing = [plain(wanted[i]) for i in np.flatnonzero(used & (rows < 0))]
-        if missing:
-            raise PolicyError(
-                f"{name} has {n_own} {what}s and none for {what} {first_few(missing)}, which the log visits.",
-                fix=f"Give {name} a row for every {what} of the log, or name its {what}s with {what}s=[...].",
-            )
-    return rows
-
-
-def _union(base: Labels, others: Sequence[Labels | None]) -> Labels:
-    """Labels of the log, then those that only a policy knows."""
-    seen = {plain(label) for label in base}
-    extra: list[Any] = []
-    for labels in others:
-        for label in [] if labels is None else labels:
-            if plain(label) not in seen:
-                seen.add(plain(label))
-                extra.append(plain(label))
-    return _appended(base, extra)
-
-
-def _extended(labels: Labels, size: int) -> Labels:
-    if size <= len(labels):
-        return labels
-    if labels.dtype.kind in "iu" and np.array_equal(labels, np.arange(len(labels))):
-        return np.arange(size)
-    return _appended(labels, [f"#{i}" for i in range(len(labels), size)])
-
-
-def _appended(base: Labels, extra: list[Any]) -> Labels:
-    if not extra:
-        return base
-    whole = np.empty(len(base) + len(extra), dtype=object)
-    whole[:] = [*(plain(label) for label in base), *extra]
-    return whole
 
 
 def _check_table(probs: npt.ArrayLike) -> FloatArray:

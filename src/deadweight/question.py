@@ -17,7 +17,8 @@ from deadweight.errors import EstimationError, OptionError
 from deadweight.mdp import TabularMDP, backward, check_gamma
 from deadweight.model import Counts, count, mdp_from_counts
 from deadweight.options import Options
-from deadweight.policies import PolicyPair, frequencies
+from deadweight.pairs import PolicyPair
+from deadweight.policies import frequencies
 from deadweight.trajectories import Trajectories
 from deadweight.typing import FloatArray, IntArray
 from deadweight.weighting import refuse_unsupported

@@ -73,6 +73,15 @@ def times(weights: Running, factor: FloatArray | float) -> FloatArray:
         return scale(product, weights.exponents)
 
 
+def discounted(weights: Running, gamma: float) -> Running:
+    """gamma**t times the weights of column t, also where the one vanishes while the other overflows."""
+    if gamma == 1.0:
+        return weights
+    mantissas, whole = np.modf(np.arange(weights.values.shape[1]) * np.log2(gamma))
+    exponents = whole.astype(np.int64) + (0 if weights.exponents is None else weights.exponents)
+    return Running(weights.values * np.exp2(mantissas), exponents)
+
+
 def running_product(ratios: FloatArray, log_bound: float | None = None, overwrite: bool = False) -> Running:
     """Running products of each row.
 

@@ -37,8 +37,8 @@ class Moments:
     @classmethod
     def of(cls, values: FloatArray) -> Moments:
         """Moments of (m,) values."""
-        mean = float(values.mean())
         with np.errstate(invalid="ignore", over="ignore"):
+            mean = float(values.mean())
             return cls(len(values), mean, float(np.square(values - mean).sum()))
 
     def merge(self, other: Moments) -> Moments:
@@ -178,9 +178,7 @@ class Kish:
     @property
     def ess(self) -> FloatArray:
         """(C,) effective sample size; 0 where all weights are zero."""
-        return np.divide(
-            self.weight**2, self.squares, out=np.zeros_like(self.weight), where=self.squares > 0
-        )
+        return np.divide(self.weight**2, self.squares, out=np.zeros_like(self.weight), where=self.squares > 0)
 
 
 def common_shift(weights: Running) -> IntArray:

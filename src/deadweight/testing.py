@@ -24,7 +24,7 @@ from deadweight.estimators.base import Fit
 from deadweight.estimators.names import recipe
 from deadweight.fold import fold
 from deadweight.options import read_options
-from deadweight.policies import pair_policies
+from deadweight.pairs import pair_policies
 from deadweight.question import Question
 from deadweight.results import Estimate
 from deadweight.trajectories import Trajectories

@@ -1,8 +1,9 @@
 """The verdict: is the evaluation policy better than what was done, and how sure is that?
 
 Estimate and baseline come from the same episodes, so that much of their noise is shared. Where both have
-influence functions the verdict rests on the interval of their *difference*, with the covariance in it;
-elsewhere the two intervals must not overlap. When in doubt the answer is "cannot tell".
+influence functions the verdict rests on the interval of their *difference*, with the covariance in it, and
+at least as wide as that of the estimate alone; elsewhere the two intervals must not overlap. When in doubt
+the answer is "cannot tell".
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from deadweight.estimators.names import recipe
 from deadweight.inference.student_t import t_error
 from deadweight.results import Estimate
 
 # Differences smaller than this, relative to the values compared, are rounding.
 ROUNDING = 1e-9
 FEW_EPISODES = 10.0
+FAR_FROM_ONE = 3.0
 
 
 @dataclass(frozen=True)
@@ -63,8 +66,8 @@ def verdict(estimate: Estimate, baseline: Estimate | float) -> Verdict:
         f"confidence ({how})."
     )
     slack = ROUNDING * max(abs(centre), abs(value))
-    if estimate.ess is not None and estimate.ess < FEW_EPISODES:
-        weak = f"Only {estimate.ess:.1f} of {estimate.n_episodes:,} episodes effectively carry the weights."
+    weak = _weakness(estimate)
+    if weak:
         return Verdict("cannot tell", (numbers, weak), centre - value, (lower, upper))
     answer = "better" if lower > slack else "worse" if upper < -slack else "cannot tell"
     reasons = [numbers]
@@ -75,19 +78,47 @@ def verdict(estimate: Estimate, baseline: Estimate | float) -> Verdict:
     return Verdict(answer, tuple(reasons), centre - value, (lower, upper))
 
 
+def _can_be_paired(estimate: Estimate) -> bool:
+    """Whether influence functions tell the whole noise of a difference.
+
+    Estimates that lean on a model take it as known; it was fitted to these very episodes, and with many
+    states that is most of what their difference from the mean return consists of.
+    """
+    made = recipe(estimate.name)
+    own = made.product and not made.contains_correction
+    return own and estimate.interval_kind in ("auto", "student-t")
+
+
+def _weakness(estimate: Estimate) -> str:
+    """Why the weights cannot carry a verdict; empty where they can."""
+    if estimate.ess is not None and estimate.ess < FEW_EPISODES:
+        return f"Only {estimate.ess:.1f} of {estimate.n_episodes:,} episodes effectively carry the weights."
+    z = estimate.details.get("mean_weight_z")
+    if z is not None and not abs(z) <= FAR_FROM_ONE:
+        return (
+            f"Weights must average 1, and these are {z:+.1f} standard errors away from it: the propensities "
+            "are wrong, or the episodes that matter most are not in the log."
+        )
+    return ""
+
+
 def _difference(
     estimate: Estimate, baseline: Estimate | float, interval: tuple[float, float], difference: float
 ) -> tuple[float, float, str]:
     """The interval of estimate minus baseline, and how it was found."""
     if not isinstance(baseline, Estimate):
         return interval[0] - baseline, interval[1] - baseline, "interval of the estimate"
-    paired = None if estimate.interval_kind not in ("auto", "student-t") else estimate.influence
+    paired = estimate.influence if _can_be_paired(estimate) else None
     other = None if paired is None else baseline.influence
     if paired is not None and other is not None:
         spread = paired - other
         error = t_error(estimate, float(spread.std(ddof=1)) / math.sqrt(len(spread)), estimate.level)
         half = error + (estimate.bias_allowance or 0.0)
-        return difference - half, difference + half, "paired by episode"
+        # Pairing takes the propensities as known. Were they estimated from this log, weights near 1 would
+        # make it far too sure of itself: never narrower than the interval of the estimate alone.
+        lower = min(difference - half, interval[0] - baseline.value)
+        upper = max(difference + half, interval[1] - baseline.value)
+        return lower, upper, "paired by episode"
     if baseline.interval is None:
         return -math.inf, math.inf, "the baseline has no interval"
     return interval[0] - baseline.interval[1], interval[1] - baseline.interval[0], "two separate intervals"

@@ -16,7 +16,7 @@ import numpy as np
 from deadweight.blocks import Block
 from deadweight.errors import SupportError, first_few
 from deadweight.labels import plain
-from deadweight.policies import PolicyPair
+from deadweight.pairs import PolicyPair
 from deadweight.running import Running, largest_log, running_product
 from deadweight.trajectories import Trajectories
 from deadweight.typing import BoolArray, FloatArray

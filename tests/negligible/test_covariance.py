@@ -15,7 +15,7 @@ import deadweight as dw
 from deadweight.domains import deterministic_lift
 from deadweight.negligible import DropWarning, covariance
 from deadweight.negligible.factors import factors
-from deadweight.policies import pair_policies
+from deadweight.pairs import pair_policies
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 VARIANTS = {

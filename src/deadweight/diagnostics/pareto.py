@@ -39,6 +39,8 @@ def pareto_k(log_weights: FloatArray) -> float:
     if size < SMALLEST_TAIL or size >= len(log_weights):
         return math.nan
     ordered = np.sort(log_weights)
+    if ordered[-1] == -math.inf:
+        return math.nan
     tail, cut = ordered[-size:], ordered[-size - 1]
     # The shape does not depend on the unit: the largest weight is 1.
     excess = np.exp(tail - tail[-1]) - math.exp(cut - tail[-1])

@@ -26,7 +26,8 @@ from deadweight.labels import plain
 from deadweight.mdp import gaps
 from deadweight.negligible.automatic import states_by_rule
 from deadweight.options import read_options
-from deadweight.policies import TabularPolicy, pair_policies
+from deadweight.pairs import pair_policies
+from deadweight.policies import TabularPolicy
 from deadweight.question import Question
 from deadweight.trajectories import Trajectories
 from deadweight.typing import BoolArray, FloatArray

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from deadweight.labels import plain
-from deadweight.policies import TabularPolicy, pair_policies
+from deadweight.pairs import pair_policies
+from deadweight.policies import TabularPolicy
 from deadweight.question import Question
 from deadweight.trajectories import Trajectories
 from deadweight.typing import FloatArray

@@ -17,7 +17,7 @@ from deadweight.blocks import Block
 from deadweight.diagnostics.pareto import pareto_k
 from deadweight.drops import given_drop
 from deadweight.fold import fold
-from deadweight.policies import pair_policies
+from deadweight.pairs import pair_policies
 from deadweight.question import Question
 from deadweight.running import Running, running_product
 from deadweight.summaries import Kish

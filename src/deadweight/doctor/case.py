@@ -12,7 +12,8 @@ from deadweight.behaviour import estimate_behaviour
 from deadweight.errors import PolicyError
 from deadweight.io.findings import show
 from deadweight.io.table import LogTable
-from deadweight.policies import PolicyPair, TabularPolicy, pair_policies
+from deadweight.pairs import PolicyPair, pair_policies
+from deadweight.policies import TabularPolicy
 from deadweight.trajectories import Trajectories
 from deadweight.typing import AnyArray, FloatArray, IntArray, Labels
 

@@ -8,7 +8,7 @@ from deadweight.doctor.case import Case, named
 from deadweight.errors import PolicyError
 from deadweight.io.findings import Check, Found, show
 from deadweight.labels import plain
-from deadweight.policies import PolicyPair
+from deadweight.pairs import PolicyPair
 from deadweight.typing import Labels
 
 ENOUGH = 1e-9

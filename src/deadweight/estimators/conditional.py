@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deadweight.blocks import Block, discounted_sum
+from deadweight.blocks import Block
 from deadweight.estimators.base import Fit
 from deadweight.summaries import KeyedSums
 from deadweight.typing import AnyArray, FloatArray
@@ -56,7 +56,8 @@ class Conditional:
 
     def summarise(self, block: Block) -> ConditionalSums:
         """Sums by condition."""
-        cells = self._cells(block)
+        with np.errstate(over="ignore", invalid="ignore"):  # too large a weight is flagged in `finish`
+            cells = self._cells(block)
         flat = np.ravel if self.given == "return" else block.flat  # one cell an episode, or one a step
         sums = KeyedSums.of(flat(cells.keys), 1.0, flat(cells.weights), flat(cells.values))
         return ConditionalSums(block.n, sums)
@@ -66,17 +67,21 @@ class Conditional:
         number, weights, values = summary.sums.sums
         mean_weight, mean_value = weights / number, values / number
         keys = summary.sums.keys
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = float((values * mean_weight).sum() / summary.n)
 
         def influence(block: Block) -> FloatArray:
-            cells = self._cells(block)
-            at = np.minimum(np.searchsorted(keys, cells.keys), len(keys) - 1)
-            w, y = mean_weight[at], mean_value[at]
-            both = cells.values * w + y * (cells.weights - w)
-            if block.alive is not None and self.given != "return":
-                both = np.where(block.alive, both, 0.0)
-            return discounted_sum(both, 1.0)
+            with np.errstate(over="ignore", invalid="ignore"):
+                cells = self._cells(block)
+                at = np.minimum(np.searchsorted(keys, cells.keys), len(keys) - 1)
+                w, y = mean_weight[at], mean_value[at]
+                both = cells.values * w + y * (cells.weights - w)
+                if block.alive is not None and self.given != "return":
+                    both = np.where(block.alive, both, 0.0)
+                total: FloatArray = np.add.reduce(both, axis=1)
+            return total
 
-        return Fit(float((values * mean_weight).sum() / summary.n), influence=influence)
+        return Fit(value, influence=influence, flags=() if np.isfinite(value) else ("overflow",))
 
     def _cells(self, block: Block) -> _Cells:
         weights = self.weighting.running(block)

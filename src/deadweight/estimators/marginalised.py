@@ -106,16 +106,18 @@ class Marginalised:
 
     def finish(self, summary: MarginalSums, weighted: bool) -> Fit:
         """Propagate forwards for the value, backwards for its influence function."""
-        chain = _Chain(self, summary)
-        return Fit(chain.value, influence=chain.influence, flags=chain.flags)
+        with np.errstate(over="ignore", invalid="ignore"):
+            chain = _Chain(self, summary)
+        flags = chain.flags if np.isfinite(chain.value) else (*chain.flags, "overflow")
+        return Fit(chain.value, influence=chain.influence, flags=flags)
 
 
 class _Chain:
     """The time-dependent chain of a marginalised estimator.
 
     Cells are (t, s, a'); nodes are (t, s). A cell's reward and transition sums, times its scales, are its
-    part of pi_e's expectations: 1 / n_t(s) for MIS, pi_e(a|s) / n_t(s, a) for tabular MIS. Transitions are averaged
-    over the steps whose successor is known.
+    part of pi_e's expectations: 1 / n_t(s) for MIS, pi_e(a|s) / n_t(s, a) for tabular MIS. Transitions are
+    averaged over the steps whose successor is known.
     """
 
     def __init__(self, family: Marginalised, sums: MarginalSums) -> None:
@@ -155,7 +157,7 @@ class _Chain:
         self.carried_shift = self._shift(carried * self.move_scale, known)
 
     def _scales(self, number: FloatArray) -> tuple[FloatArray, tuple[str, ...]]:
-        """Factor of each cell's sums over `number` steps; a flag where pi_e has no mass on any action seen."""
+        """Factor of each cell's sums over `number` steps; a flag where pi_e has no mass on what was seen."""
         family = self.family
         visits = sums_by(self.node_of, number)[self.node_of]
         if family.tabular is None:
@@ -176,8 +178,8 @@ class _Chain:
     def _shift(self, part: FloatArray, number: FloatArray) -> FloatArray:
         """What one more visit of a cell moves by changing the share of dropped visits in its node.
 
-        Zero unless a drop by steps leaves dropped and kept visits in one (t, s). `part` is each cell's part of
-        the node's mean.
+        Zero unless a drop by steps leaves dropped and kept visits in one (t, s). `part` is each cell's part
+        of the node's mean.
         """
         if self.family.tabular is None:
             return np.zeros(len(self.cells))
@@ -198,15 +200,19 @@ class _Chain:
         goes_on = (after >= 0) & (after < family.n_states) & (self.nodes[found] == target)
         v_tp1 = np.where(goes_on, self.v[found], 0.0)
         ratio = family._ratios(block)
-        change = self.reward_scale[cell] * (ratio * block.rewards - self.mean_reward[cell])
-        change += self.reward_shift[cell]
-        moved = self.move_scale[cell] * (ratio * v_tp1 - self.mean_carried[cell]) + self.carried_shift[cell]
-        change += family.gamma * np.where(after >= 0, moved, 0.0)
-        change *= self.n * self.discount[node] * self.d[node]
+        with np.errstate(over="ignore", invalid="ignore"):
+            change = self.reward_scale[cell] * (ratio * block.rewards - self.mean_reward[cell])
+            change += self.reward_shift[cell]
+            moved = (
+                self.move_scale[cell] * (ratio * v_tp1 - self.mean_carried[cell]) + self.carried_shift[cell]
+            )
+            change += family.gamma * np.where(after >= 0, moved, 0.0)
+            change *= self.n * self.discount[node] * self.d[node]
         if block.alive is not None:
             change = np.where(block.alive, change, 0.0)
         first = np.searchsorted(self.nodes, block.states[:, 0])
-        result: FloatArray = self.v[first] + np.add.reduce(change, axis=1)
+        with np.errstate(invalid="ignore"):
+            result: FloatArray = self.v[first] + np.add.reduce(change, axis=1)
         return result
 
 

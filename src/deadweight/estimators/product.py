@@ -19,7 +19,7 @@ import numpy as np
 
 from deadweight.blocks import Block, discounted_sum, powers
 from deadweight.estimators.base import Fit
-from deadweight.running import Running, times
+from deadweight.running import Running, discounted, times
 from deadweight.summaries import ColumnSums, Moments
 from deadweight.typing import BoolArray, FloatArray
 from deadweight.weighting import Weighting
@@ -105,9 +105,17 @@ class ProductFamily:
 
     def _plain(self, terms: Terms) -> FloatArray:
         """(m,) sum over the columns of weight times value, discounted."""
-        if terms.weights.exponents is not None or (terms.per_step and self.gamma != 1.0):
-            return discounted_sum(times(terms.weights, terms.values), self.gamma if terms.per_step else 1.0)
-        return np.einsum("ij,ij->i", terms.weights.values, terms.values)  # without a matrix of products
+        gamma = self.gamma if terms.per_step else 1.0
+        if terms.weights.exponents is not None:
+            with np.errstate(over="ignore", invalid="ignore"):  # too large a sum is flagged in `finish`
+                total: FloatArray = np.add.reduce(
+                    times(discounted(terms.weights, gamma), terms.values), axis=1
+                )
+            return total
+        if gamma != 1.0:
+            return discounted_sum(terms.weights.values * terms.values, gamma)
+        total = np.einsum("ij,ij->i", terms.weights.values, terms.values)  # without a matrix of products
+        return total
 
     def finish(self, summary: ProductSums, weighted: bool) -> Fit:
         """Mean of the plain per-episode estimates, or the self-normalised sum of the columns."""

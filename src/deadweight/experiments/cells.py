@@ -68,14 +68,17 @@ def cells(table: Table, results: Results) -> list[Cell]:
 
 def _marked(row: list[Cell], marks: int) -> list[Cell]:
     """The row with its best cells marked; equal numbers share a mark, and use up the next ones."""
-    ranked = sorted(round(cell.measured.value, 4) for cell in row if cell.column not in BOUNDS)
-    places = {value: ranked.index(value) + 1 for value in ranked}
+    ranked = sorted(_comparable(cell) for cell in row if cell.column not in BOUNDS)
+    places = [len(ranked) if cell.column in BOUNDS else ranked.index(_comparable(cell)) for cell in row]
     return [
-        cell
-        if cell.column in BOUNDS or places[round(cell.measured.value, 4)] > marks
-        else replace(cell, mark=places[round(cell.measured.value, 4)])
-        for cell in row
+        replace(cell, mark=place + 1) if place < marks else cell
+        for cell, place in zip(row, places, strict=True)
     ]
+
+
+def _comparable(cell: Cell) -> float:
+    """The number without the digits that rounding leaves to chance."""
+    return float(f"{cell.measured.value:.10g}")
 
 
 def reason(cell: Cell, results: Results) -> str:

@@ -14,7 +14,7 @@ from deadweight.experiments.paper import SOURCE
 from deadweight.experiments.protocols import DISCREPANCIES, RELATIVE_EPSILON
 from deadweight.experiments.results import Results
 from deadweight.experiments.spec import FIGURES, TABLES, Table
-from deadweight.experiments.tables import command, number
+from deadweight.experiments.tables import command, number, rows_file
 
 PROTOCOLS = ("published", "corrected")
 HEADER = (
@@ -111,7 +111,8 @@ def _made_by(found: Found) -> list[str]:
     for protocol, experiments in found.items():
         for name, results in experiments.items():
             tables = [table.name for table in TABLES.values() if table.experiment == name]
-            made.append(f"- {name}, {protocol}, {results.runs} runs: `{command(tables[0], results)}`")
+            origin = f"`{command(tables[0], results)}`, rows in `{rows_file(results)}`"
+            made.append(f"- {name}, {protocol}, {results.runs} runs: {origin}")
             if name == "taxi" and not results.given_policies:
                 made[-1] += " (the package's own policies, not the paper's)"
     return made

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from deadweight._version import __version__
 from deadweight.experiments import ledger, tables
 from deadweight.experiments.cells import Cell, cells
 from deadweight.experiments.figures import can_draw, draw
@@ -34,6 +35,8 @@ def found_in(work: Work, stores: dict[str, Store]) -> Found:
         for experiment in EXPERIMENTS:
             asked = stores.get(experiment) if name == work.protocol.name else None
             store = asked or Store(work.folder, name, experiment, None)
+            if asked is None and store.made_with().get("version") != __version__:
+                continue
             results = Results(store, protocol(name), work.runs if asked else None)
             if results.runs > 0:
                 found.setdefault(name, {})[experiment] = results

@@ -29,6 +29,11 @@ def command(target: str, results: Results) -> str:
     return " ".join(words)
 
 
+def rows_file(results: Results) -> str:
+    """Where the rows behind a table are, in the output folder."""
+    return f"rows/{results.protocol.name}/{results.experiment.name}.parquet"
+
+
 def number(value: float) -> str:
     """Four decimals, as the paper prints; more where nothing but zeros would be left."""
     if math.isnan(value):
@@ -58,7 +63,7 @@ def as_markdown(table: Table, filled: Filled) -> str:
         lines += [
             f"## Protocol {results.protocol.name}",
             "",
-            f"Made by `{command(table.name, results)}`.",
+            f"Made by `{command(table.name, results)}`; rows in `{rows_file(results)}`.",
             "",
         ]
         lines += [f"{results.runs} of {results.experiment.runs} runs. {summary(cells)}", ""]

@@ -19,7 +19,7 @@ from deadweight.estimators.names import recipe
 from deadweight.inference.betting import LOG_BET, LOG_STAY, climb, log_sum
 from deadweight.inference.episodes import check_returns, whole_episodes
 from deadweight.options import Options
-from deadweight.policies import pair_policies
+from deadweight.pairs import pair_policies
 from deadweight.question import Question
 from deadweight.trajectories import Trajectories
 from deadweight.typing import FloatArray

@@ -40,22 +40,20 @@ def read_files(paths: Sequence[str | Path], choose: Chosen) -> Any:
 
 
 def _read_one(path: Path, choose: Chosen) -> Any:
+    if path.is_dir():
+        return _read_folder(path, choose)
     try:
-        if path.is_dir():
-            return _read_folder(path, choose)
         with path.open("rb") as file:
             head = file.read(len(PARQUET_MAGIC))
     except (OSError, ValueError) as error:
         found = "no such file" if isinstance(error, FileNotFoundError) else _brief(error)
         raise LogProblem(
             "DW101",
-            f"Expected a log at {show(str(path))}; found: {found}.",
+            f"Expected a log at {str(path)!r}; found: {found}.",
             fix="Check the path: a .parquet or .csv file, or a folder of .parquet files.",
         ) from None
     if not head:
-        raise LogProblem(
-            "DW104", f"{show(str(path))} is an empty file.", fix="Check how the log was written."
-        )
+        raise LogProblem("DW104", f"{str(path)!r} is an empty file.", fix="Check how the log was written.")
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if head == PARQUET_MAGIC or suffixes[-1:] in [[suffix] for suffix in PARQUET]:
         return _read_parquet([path], None, choose)
@@ -65,7 +63,7 @@ def _read_one(path: Path, choose: Chosen) -> Any:
         return _read_csv(path, choose)
     raise LogProblem(
         "DW103",
-        f"{show(str(path))} is not a table that can be read: expected Parquet ({', '.join(PARQUET)}) or CSV "
+        f"{str(path)!r} is not a table that can be read: expected Parquet ({', '.join(PARQUET)}) or CSV "
         f"({', '.join(CSV)}).",
         fix="Rename the file if it is one of these, or load it yourself and pass a pandas or polars frame.",
     )
@@ -76,7 +74,7 @@ def _read_folder(folder: Path, choose: Chosen) -> Any:
     if not files:
         raise LogProblem(
             "DW101",
-            f"Expected .parquet files in the folder {show(str(folder))}; found none.",
+            f"Expected .parquet files in the folder {str(folder)!r}; found none.",
             fix="Check the folder; CSV files are read one at a time.",
         )
     return _read_parquet(files, folder, choose)
@@ -109,13 +107,12 @@ def _blame(files: list[Path], error: Exception) -> LogProblem:
         except (pa.ArrowException, OSError, UnicodeError, ValueError) as reason:
             return LogProblem(
                 "DW102",
-                f"{show(str(file))} is not a readable Parquet file, or was cut short: {_brief(reason)}",
+                f"{str(file)!r} is not a readable Parquet file, or was cut short: {_brief(reason)}",
                 fix="Copy or write the file again.",
             )
     return LogProblem(
         "DW102",
-        f"The {len(files)} Parquet files under {show(str(files[0].parent))} do not fit together: "
-        f"{_brief(error)}",
+        f"The {len(files)} Parquet files under {str(files[0].parent)!r} do not fit together: {_brief(error)}",
         fix="Write them with the same columns and types.",
     )
 
@@ -139,7 +136,7 @@ def _read_csv(path: Path, choose: Chosen) -> Any:
         empty = "Empty CSV" in str(error)
         raise LogProblem(
             "DW104" if empty else "DW102",
-            f"{show(str(path))} cannot be read as CSV: {_brief(error)}",
+            f"{str(path)!r} cannot be read as CSV: {_brief(error)}",
             fix="Expected text in UTF-8 with a header line and as many fields in every line.",
         ) from None
 

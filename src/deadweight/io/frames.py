@@ -153,7 +153,8 @@ def _of_objects(name: str, values: Any) -> tuple[Any, Kinds]:
             kinds.setdefault(kind, []).append(row)
     if set(kinds) == {"numbers"}:
         try:
-            return pa.array([None if _kind(item) is None else float(item) for item in items], pa.float64()), {}
+            floats = [None if _kind(item) is None else float(item) for item in items]
+            return pa.array(floats, pa.float64()), {}
         except (OverflowError, TypeError):  # beyond floating point, or complex
             pass
     text = [None if _kind(item) is None else _text(item) for item in items]

@@ -47,7 +47,7 @@ def _from_arrays(path: Path) -> TabularPolicy:
     name = "probs" if "probs" in arrays else next(iter(arrays), "")
     if name != "probs" and len(arrays) != 1:
         raise PolicyError(
-            f"{show(str(path))} must hold one array, or one called 'probs'; found "
+            f"{str(path)!r} must hold one array, or one called 'probs'; found "
             f"{first_few([show(key) for key in arrays]) or 'none'}.",
             fix="Save it with numpy.savez(path, probs=table).",
         )
@@ -65,18 +65,18 @@ def _load(path: Path) -> dict[str, AnyArray]:
             return {key: data[key] for key in data.files}
     except FileNotFoundError:
         raise PolicyError(
-            f"Expected a policy at {show(str(path))}; found no such file.", fix="Check the path."
+            f"Expected a policy at {str(path)!r}; found no such file.", fix="Check the path."
         ) from None
     except Exception as error:  # numpy and zipfile raise a dozen kinds for a damaged file
         raise PolicyError(
-            f"{show(str(path))} is not a readable numpy file: {type(error).__name__}.",
+            f"{str(path)!r} is not a readable numpy file: {type(error).__name__}.",
             fix="Save the (S, A) table of numbers with numpy.save or numpy.savez.",
         ) from None
 
 
 def _from_table(source: Any, columns: Mapping[str, str] | None) -> TabularPolicy:
     names: dict[str, str] = {}
-    what = show(str(source)) if isinstance(source, (str, Path)) else "the policy"
+    what = repr(str(source)) if isinstance(source, (str, Path)) else "the policy"
 
     def choose(found: list[str], hint: str) -> list[str]:
         names.update(match_columns(found, columns, required=COLUMNS, optional=(), source=what, hint=hint))

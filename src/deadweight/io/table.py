@@ -36,7 +36,7 @@ def open_table(source: Any, columns: Mapping[str, str] | None = None) -> LogTabl
     """The table of a log, with its columns found; an error (DW1xx) if there is no such table."""
     names: dict[str, str] = {}
     is_path = isinstance(source, (str, Path))
-    name = show(str(source)) if is_path else "the table"
+    name = repr(str(source)) if is_path else "the table"
 
     def choose(found: list[str], hint: str) -> list[str]:
         names.update(match_columns(found, columns, source=name, hint=hint))

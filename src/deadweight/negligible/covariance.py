@@ -22,7 +22,8 @@ from deadweight.errors import EstimationError, OptionError
 from deadweight.mdp import check_gamma
 from deadweight.negligible.coverage import warn_if_extreme
 from deadweight.negligible.factors import Factors, SetMoments, factors
-from deadweight.policies import PolicyPair, TabularPolicy, pair_policies
+from deadweight.pairs import PolicyPair, pair_policies
+from deadweight.policies import TabularPolicy
 from deadweight.states import StateSet
 from deadweight.trajectories import Trajectories
 from deadweight.typing import FloatArray, IntArray

@@ -16,7 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
-from deadweight.policies import PolicyPair
+from deadweight.pairs import PolicyPair
 from deadweight.running import SAFE_LOG, largest_log, scale
 from deadweight.summaries import NOTHING
 from deadweight.trajectories import Trajectories

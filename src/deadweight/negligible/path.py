@@ -23,7 +23,8 @@ from deadweight.negligible.columns import level_by_level
 from deadweight.negligible.levels import Levels, make_levels
 from deadweight.negligible.sweep import sweep
 from deadweight.options import read_options
-from deadweight.policies import TabularPolicy, pair_policies
+from deadweight.pairs import pair_policies
+from deadweight.policies import TabularPolicy
 from deadweight.question import Question
 from deadweight.states import StateSet
 from deadweight.trajectories import Trajectories

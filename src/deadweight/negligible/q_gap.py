@@ -16,7 +16,8 @@ from deadweight.errors import OptionError
 from deadweight.mdp import TabularMDP, gaps
 from deadweight.negligible.coverage import warn_if_extreme
 from deadweight.options import Options
-from deadweight.policies import TabularPolicy, pair_policies
+from deadweight.pairs import pair_policies
+from deadweight.policies import TabularPolicy
 from deadweight.question import Question
 from deadweight.states import StateSet
 from deadweight.trajectories import Trajectories

@@ -1,0 +1,86 @@
+"""The runner: the same bytes from one worker, from two, and after a kill."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+COMMAND = [sys.executable, "-c", "from deadweight.cli import main; main()", "reproduce", "table-1"]
+
+
+def start(out: Path, workers: int, runs: int = 2) -> subprocess.Popen[bytes]:
+    arguments = ["--runs", str(runs), "--workers", str(workers), "--out", str(out)]
+    return subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def finish(process: subprocess.Popen[bytes]) -> bytes:
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err.decode()
+    return out
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("uninterrupted")
+    finish(start(folder, workers=2))
+    return contents(folder)
+
+
+def test_the_number_of_workers_does_not_matter(uninterrupted, tmp_path):
+    finish(start(tmp_path, workers=1))
+    assert contents(tmp_path) == uninterrupted
+    assert set(uninterrupted) >= {"table-1.csv", "table-1.md", "table-1.tex", "ledger.md", "ledger.csv"}
+
+
+def test_a_killed_run_goes_on_where_it_was(uninterrupted, tmp_path):
+    process = start(tmp_path, workers=2)
+    pieces = tmp_path / "rows" / "published" / "deterministic-lift"
+    while len(list(pieces.glob("*.parquet"))) < 3:
+        assert process.poll() is None, "finished before it could be killed"
+        time.sleep(0.002)
+    workers = children(process.pid)
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=60)
+    kept = {path: path.stat().st_mtime_ns for path in pieces.glob("*.parquet")}
+    assert 3 <= len(kept) < 18
+    for worker in workers:
+        wait_for_end(worker)
+
+    resumed = start(tmp_path, workers=1)
+    again = set()
+    while resumed.poll() is None:
+        again |= {path for path in kept if path.exists() and path.stat().st_mtime_ns != kept[path]}
+        time.sleep(0.01)
+    finish(resumed)
+    assert not again, "finished runs were made again"
+    assert contents(tmp_path) == uninterrupted
+
+
+def children(pid: int) -> list[int]:
+    """Processes started by a process, where the system tells."""
+    listing = Path(f"/proc/{pid}/task/{pid}/children")
+    return [int(child) for child in listing.read_text().split()] if listing.exists() else []
+
+
+def wait_for_end(pid: int, seconds: float = 30.0) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        status = Path(f"/proc/{pid}/stat")
+        try:
+            os.kill(pid, 0)
+            if status.exists() and status.read_text().rsplit(")", 1)[1].split()[0] == "Z":
+                return
+        except (ProcessLookupError, FileNotFoundError):
+            return
+        time.sleep(0.05)
+    pytest.fail(f"worker {pid} outlived the process that started it")

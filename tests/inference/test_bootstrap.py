@@ -1,0 +1,136 @@
+"""The bootstrap: weights, resamples against resampled logs, and the two intervals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import deadweight as dw
+from deadweight.answers import Answers, Plan
+from deadweight.drops import Drop, given_drop
+from deadweight.estimators.names import recipe
+from deadweight.inference.bootstrap import bca_levels, resampled
+from deadweight.inference.episodes import influences
+from deadweight.inference.poisson import poisson_weights
+from deadweight.options import Options
+from deadweight.pairs import pair_policies
+from deadweight.question import Question
+
+S, A, N, RESAMPLES = 4, 3, 30, 9
+
+
+def make_log(seed: int = 0) -> dw.Trajectories:
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 6, size=N)
+    steps = int(lengths.sum())
+    return dw.Trajectories(
+        rng.integers(S, size=steps),
+        rng.integers(A, size=steps),
+        rng.normal(size=steps),
+        np.concatenate([[0], np.cumsum(lengths)]),
+    )
+
+
+RNG = np.random.default_rng(1)
+PI_E, PI_B = (0.7 * RNG.dirichlet(np.ones(A), S) + 0.3 / A for _ in range(2))
+
+
+def plan_of(name: str, parts: list[dw.Trajectories], drop: Any = (1,), **options: Any) -> Plan:
+    pair = pair_policies(parts[0], PI_E, PI_B)
+    question = Question(parts, pair, 0.9, Options(resamples=RESAMPLES, seed=5, **options))
+    chosen = given_drop(drop, pair, parts[0]) if recipe(name).state_based else Drop()
+    return Plan(question, name, recipe(name), chosen)
+
+
+def resamples_of(plan: Plan) -> np.ndarray:
+    return resampled(Answers(plan.question, [plan]), plan)
+
+
+def test_copies_are_poisson_and_belong_to_seed_resample_and_episode() -> None:
+    copies = poisson_weights(3, np.arange(4000), 250)
+    shares = np.bincount(copies.astype(int).ravel(), minlength=9)[:9] / copies.size
+    np.testing.assert_allclose(shares, stats.poisson(1).pmf(np.arange(9)), atol=1.5e-3)
+    # Neighbouring episodes, and neighbouring resamples, have nothing to do with each other.
+    for a, b in ((copies[:-1], copies[1:]), (copies[:, :-1], copies[:, 1:])):
+        assert abs(np.corrcoef(a.ravel(), b.ravel())[0, 1]) < 5e-3
+    some = np.array([17, 3, 2500])
+    np.testing.assert_array_equal(poisson_weights(3, some, 250), copies[some])
+    np.testing.assert_array_equal(poisson_weights(3, some, 101), copies[some, :101])
+    assert not np.array_equal(poisson_weights(4, some, 250), copies[some])
+
+
+NAMES = ["IS", "WIS", "PDIS", "WPDIS", "WSPDIS", "WDRSIS", "C-WSIS", "C-WSPDIS", "BEHAVIOUR", "MIS", "WINCRIS", "DM"]
+
+
+@pytest.mark.parametrize("finished", ["absorb", "leave", "survivors"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_resample_is_the_estimate_of_the_resampled_log(name: str, finished: str) -> None:
+    """With a given model, so that terms do not change with the resample."""
+    log = make_log()
+    model = None if name == "DM" else dw.fit_mdp(log, S, A)
+    found = resamples_of(plan_of(name, [log], finished=finished, model=model))
+    copies = poisson_weights(5, np.arange(N), RESAMPLES).astype(int)
+    for r in range(RESAMPLES):
+        again = log.select(np.repeat(np.arange(N), copies[:, r]))
+        if again.horizon < log.horizon and name == "WDRSIS":
+            continue  # Q counts the steps to go from the longest episode
+        plan = plan_of(name, [again], finished=finished, model=model)
+        expected = Answers(plan.question, [plan]).fit(plan).value
+        assert found[r] == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["WIS", "WPDIS", "C-WSPDIS", "PDIS"])
+def test_the_same_however_the_log_is_cut(name: str) -> None:
+    log = make_log()
+    whole = resamples_of(plan_of(name, [log], model=dw.fit_mdp(log, S, A)))
+    parts = [log.select(np.arange(11)), log.select(np.arange(11, 12)), log.select(np.arange(12, N))]
+    cut = resamples_of(plan_of(name, parts, model=dw.fit_mdp(log, S, A)))
+    np.testing.assert_allclose(cut, whole, rtol=1e-10)
+
+
+def test_huge_weights_resample_in_range() -> None:
+    rng = np.random.default_rng(2)
+    states = np.zeros(40 * 300, dtype=int)
+    offsets = np.concatenate([[0], np.cumsum(np.repeat([600, 400, 100, 100], 10))])
+    log = dw.Trajectories(states, (rng.random(len(states)) < 0.3).astype(int), np.ones(len(states)), offsets)
+    found = dw.estimate("WPDIS", log, [[1e-9, 1 - 1e-9]], [[0.7, 0.3]], interval="bootstrap", resamples=20)
+    assert np.isfinite(found.interval).all()
+
+
+def test_equal_returns_leave_no_doubt() -> None:
+    log = dw.Trajectories.from_episodes([[(0, i % 2, 2.5)] for i in range(12)])
+    for kind in ("bootstrap", "bca"):
+        found = dw.estimate("WIS", log, [[0.2, 0.8]], [[0.5, 0.5]], interval=kind, resamples=50)
+        assert found.interval == pytest.approx((2.5, 2.5))
+        assert found.bias_allowance == 0.0
+
+
+def test_bca_without_bias_and_skewness_is_the_percentile_interval() -> None:
+    levels = bca_levels(np.array([-2.0, -1.0, 0.0, 1.0, 2.0]), 0.0, np.array([-1.0, 0.0, 1.0]), 0.9)
+    np.testing.assert_allclose(levels, [0.05, 0.95])
+
+
+def test_bca_levels_against_scipy() -> None:
+    x = np.random.default_rng(4).exponential(size=25)
+    theirs = stats.bootstrap((x,), np.mean, n_resamples=400, method="BCa", rng=np.random.default_rng(0))
+    levels = bca_levels(theirs.bootstrap_distribution, x.mean(), x - x.mean(), 0.95)
+    ours = np.quantile(theirs.bootstrap_distribution, levels)
+    np.testing.assert_allclose(ours, theirs.confidence_interval, rtol=2e-3)
+
+
+@pytest.mark.parametrize("name", ["PDIS", "WPDIS", "C-WSPDIS", "MIS", "BEHAVIOUR"])
+def test_influences_in_order_with_the_standard_error(name: str) -> None:
+    plan = plan_of(name, [make_log()])
+    answers = Answers(plan.question, [plan])
+    values = influences(answers, plan)
+    assert values.std(ddof=1) / np.sqrt(N) == pytest.approx(answers.std_error(plan))
+
+
+def test_spread_of_the_resamples_is_the_standard_error() -> None:
+    problem = dw.domains.inventory(5, horizon=3, pi_e="softened-optimal")
+    log = problem.sample(2000, seed=0)
+    found = dw.estimate("WPDIS", log, problem.pi_e, problem.pi_b, interval="bootstrap", resamples=2000)
+    assert found.sampling_error / 1.96 == pytest.approx(found.std_error, rel=0.06)

@@ -1,0 +1,86 @@
+"""Policies from arrays and tables."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from deadweight.errors import DeadweightError
+from deadweight.estimate import estimate
+from deadweight.io import read_policy
+from deadweight.trajectories import Trajectories
+
+PROBS = np.array([[0.2, 0.8], [1.0, 0.0], [0.5, 0.5]])
+
+
+def test_npy_and_npz(tmp_path):
+    np.save(tmp_path / "pi.npy", PROBS)
+    np.savez(tmp_path / "one.npz", PROBS)
+    np.savez(tmp_path / "named.npz", probs=PROBS, states=["a", "b", "c"], actions=[10, 20])
+    assert np.array_equal(read_policy(tmp_path / "pi.npy").probs, PROBS)
+    assert read_policy(str(tmp_path / "one.npz")).state_labels is None
+    named = read_policy(tmp_path / "named.npz")
+    assert list(named.state_labels) == ["a", "b", "c"]
+    assert list(named.action_labels) == [10, 20]
+
+
+def test_single_precision_and_rounded_decimals(tmp_path):
+    """Rows that miss one by rounding are normalised; a wrong table is not."""
+    third = np.full((4, 3), 1 / 3)
+    np.save(tmp_path / "pi.npy", np.full((5, 25), 1 / 25, dtype=np.float32))
+    assert np.allclose(read_policy(tmp_path / "pi.npy").probs.sum(axis=1), 1, atol=1e-15)
+    table = pd.DataFrame(third.round(4)).stack().rename_axis(["state", "action"]).reset_index(name="prob")
+    assert np.allclose(read_policy(table).probs, third)
+    with pytest.raises(DeadweightError, match="sum to 1"):
+        read_policy(table.assign(prob=0.3))
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_table_with_labels_and_pairs_left_out(tmp_path, suffix):
+    table = pd.DataFrame({"s": ["ward", "icu", "icu"], "action": [7, 7, 900_000], "prob": [1.0, 0.25, 0.75]})
+    path = tmp_path / f"pi.{suffix}"
+    table.to_csv(path, index=False) if suffix == "csv" else table.to_parquet(path)
+    policy = read_policy(path, columns={"state": "s"})
+    assert list(policy.state_labels) == ["icu", "ward"]
+    assert list(policy.action_labels) == [7, 900_000]
+    assert policy.probs.tolist() == [[0.25, 0.75], [1.0, 0.0]]
+
+
+def test_numbered_states_with_gaps_align_with_the_log():
+    log = Trajectories.from_episodes([[(3, 0, 1.0)], [(5, 1, 3.0)]])
+    policy = read_policy({"state": [3, 3, 5, 5], "action": [0, 1, 0, 1], "prob": [0.5, 0.5, 0.5, 0.5]})
+    assert policy.n_states == 2
+    assert estimate("IS", log, policy, policy, interval=None).value == 2.0
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ({"state": [0, 0], "action": [1, 1], "prob": [0.5, 0.5]}, "several for state 0, action 1"),
+        ({"state": [0, None], "action": [1, 1], "prob": [1, 1]}, "'state' of the policy"),
+        ({"state": [0, "a"], "action": [1, 1], "prob": [1, 1]}, "one type"),
+        ({"state": [0], "action": [1], "prob": ["x"]}, "row 0"),
+        ({"state": [0], "action": [1]}, "missing: prob"),
+        ({"state": [0], "action": [1], "prob": [-1.0]}, "log-prob"),
+        ({"state": [], "action": [], "prob": []}, "every row"),
+    ],
+)
+def test_messages(table, words):
+    with pytest.raises(DeadweightError, match=words):
+        read_policy(table)
+
+
+def test_files_that_are_not_policies(tmp_path):
+    np.savez(tmp_path / "two.npz", a=PROBS, b=PROBS)
+    np.save(tmp_path / "objects.npy", np.array([{}]), allow_pickle=True)
+    (tmp_path / "empty.npz").write_bytes(b"")
+    for name, words in (
+        ("two.npz", "called 'probs'"),
+        ("objects.npy", "not a readable numpy file"),
+        ("empty.npz", "not a readable numpy file"),
+        ("nowhere.npy", "no such file"),
+        ("nowhere.csv", "no such file"),
+    ):
+        with pytest.raises(DeadweightError, match=words):
+            read_policy(tmp_path / name)

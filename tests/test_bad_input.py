@@ -1,0 +1,293 @@
+"""Bad input gets one clear error: its class, and a message with expected, found, where and the fix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import deadweight as dw
+from deadweight.errors import (
+    DataError,
+    DeadweightError,
+    DropError,
+    EstimationError,
+    OptionError,
+    PolicyError,
+    SupportError,
+    UnknownEstimator,
+)
+
+PI = [[0.5, 0.5], [0.5, 0.5]]
+EPISODES = [[(0, 0, 1.0), (1, 1, 2.0)], [(1, 0, 3.0)]]
+
+
+def log(**columns: Any) -> dw.Trajectories:
+    flat: dict[str, Any] = {
+        "states": [0, 1, 1],
+        "actions": [0, 1, 0],
+        "rewards": [1.0, 2.0, 3.0],
+        "offsets": [0, 2, 3],
+    }
+    return dw.Trajectories(**{**flat, **columns})
+
+
+def run(name: str = "WIS", pi_e: Any = PI, pi_b: Any = PI, **settings: Any) -> dw.Estimate:
+    return dw.estimate(name, log(), pi_e, pi_b, **settings)
+
+
+# What is done, the class of the error, and words of its message: expected, found, where, fix.
+BAD: dict[str, tuple[Callable[[], Any], type[DeadweightError], list[str]]] = {
+    "pi_b is zero at a logged step": (
+        lambda: run(pi_b=[[0.5, 0.5], [1.0, 0.0]]),
+        SupportError,
+        ["probability 0", "action 1", "state 1", "episode 0, step 1 (row 1)", "estimate_behaviour"],
+    ),
+    "propensity zero": (
+        lambda: log(propensities=[0.5, 0.0, 0.5]),
+        SupportError,
+        ["behaviour_prob", "0", "episode 0, step 1 (row 1)", "estimate_behaviour"],
+    ),
+    "rows that do not sum to one": (
+        lambda: run(pi_e=[[0.5, 0.5], [0.5, 0.6]]),
+        PolicyError,
+        ["sum to 1", "state 1", "1.1", "Normalise"],
+    ),
+    "negative probability": (
+        lambda: dw.TabularPolicy([[1.2, -0.2]]),
+        PolicyError,
+        ["at least 0", "-0.2", "state 0, action 1", "Correct the table"],
+    ),
+    "NaN probability": (
+        lambda: dw.TabularPolicy([[0.5, 0.5], [np.nan, 1.0]]),
+        PolicyError,
+        ["at least 0", "nan", "state 1, action 0", "Correct the table"],
+    ),
+    "negative probability in a state with a label": (
+        lambda: dw.TabularPolicy([[1.2, -0.2]], states=["icu"], actions=["wait", "treat"]),
+        PolicyError,
+        ["icu", "treat"],
+    ),
+    "log-probabilities as a policy": (
+        lambda: dw.TabularPolicy(np.log([[0.5, 0.5], [0.1, 0.9]])),
+        PolicyError,
+        ["probabilities", "-2.30259", "log-probabilities", "numpy.exp"],
+    ),
+    "log-probabilities as propensities": (
+        lambda: log(propensities=np.log([0.5, 0.2, 0.5])),
+        DataError,
+        ["behaviour_prob", "(0, 1]", "-1.60944", "log-probabilities", "numpy.exp"],
+    ),
+    "propensity above one": (
+        lambda: log(propensities=[0.5, 1.5, 0.5]),
+        DataError,
+        ["behaviour_prob", "(0, 1]", "1.5", "episode 0, step 1 (row 1)", "Log the probability"],
+    ),
+    "target probability NaN": (
+        lambda: log(target_probs=[0.5, 0.5, np.nan]),
+        DataError,
+        ["target_prob", "[0, 1]", "nan", "episode 1, step 0 (row 2)"],
+    ),
+    "an action outside the policy": (
+        lambda: run(pi_e=[[1.0], [1.0]], pi_b=PI),
+        PolicyError,
+        ["pi_e", "1 action", "action 1", "log", "actions=[...]"],
+    ),
+    "a state outside the policy": (
+        lambda: run(pi_b=[[0.5, 0.5]]),
+        PolicyError,
+        ["pi_b", "1 state", "state 1", "log", "states=[...]"],
+    ),
+    "an empty log": (
+        lambda: dw.Trajectories([], [], [], [0]),
+        DataError,
+        ["at least one episode", "found none", "Check"],
+    ),
+    "no episodes": (
+        lambda: dw.Trajectories.from_episodes([]),
+        DataError,
+        ["at least one episode", "found none", "list of episodes"],
+    ),
+    "an empty episode": (
+        lambda: dw.Trajectories.from_episodes([EPISODES[0], [], EPISODES[1]]),
+        DataError,
+        ["at least one step", "found none", "episodes 1", "Leave empty episodes out"],
+    ),
+    "an empty episode in offsets": (
+        lambda: log(offsets=[0, 2, 2, 3]),
+        DataError,
+        ["at least one step", "found none", "episodes 1", "Leave empty episodes out"],
+    ),
+    "NaN reward": (
+        lambda: log(rewards=[1.0, np.nan, 3.0]),
+        DataError,
+        ["finite", "nan", "episode 0, step 1 (row 1)", "Replace"],
+    ),
+    "infinite reward": (
+        lambda: dw.Trajectories.from_episodes([[(0, 0, 1.0)], [(0, 0, -np.inf)]]),
+        DataError,
+        ["finite", "-inf", "episode 1, step 0 (row 1)", "Replace"],
+    ),
+    "reward of text": (
+        lambda: log(rewards=["a", "b", "c"]),
+        DataError,
+        ["reward", "numbers", "Convert"],
+    ),
+    "offsets that end early": (
+        lambda: log(offsets=[0, 2]),
+        DataError,
+        ["start at 0", "end at the number of steps (3)", "0 to 2", "cumsum"],
+    ),
+    "offsets that start late": (
+        lambda: log(offsets=[1, 3]),
+        DataError,
+        ["start at 0", "1 to 3", "cumsum"],
+    ),
+    "offsets that fall": (
+        lambda: log(offsets=[0, 3, 2, 3]),
+        DataError,
+        ["never fall", "falling", "cumsum"],
+    ),
+    "offsets that are not whole": (
+        lambda: log(offsets=[0.0, 1.5, 3.0]),
+        DataError,
+        ["whole numbers", "float64", "cumsum"],
+    ),
+    "columns of different length": (
+        lambda: log(actions=[0, 1]),
+        DataError,
+        ["one entry a step", "3", "actions", "(2,)", "same rows"],
+    ),
+    "terminated a step": (
+        lambda: log(terminated=[False, True, True]),
+        DataError,
+        ["one flag an episode (2)", "(3,)", "one a step", "last step"],
+    ),
+    "next states that contradict": (
+        lambda: log(next_states=[0, -1, -1]),
+        DataError,
+        ["agree", "episode 0, step 0 (row 0)", "order of the steps"],
+    ),
+    "a step that is no triple": (
+        lambda: dw.Trajectories.from_episodes([[(0, 0, 1.0)], [(0, 0)]]),  # type: ignore[list-item]
+        DataError,
+        ["(state, action, reward)", "(0, 0)", "episode 1, step 0"],
+    ),
+    "an unknown estimator": (
+        lambda: run("WPDSI"),
+        UnknownEstimator,
+        ["'WPDSI'", "Did you mean 'WPDIS'?", "Estimators are", "BEHAVIOUR"],
+    ),
+    "an estimator in small letters": (
+        lambda: run("wpdis"),
+        UnknownEstimator,
+        ["'wpdis'", "Did you mean 'WPDIS'?"],
+    ),
+    "an unknown option": (
+        lambda: run(finnished="leave"),
+        OptionError,
+        ["'finnished'", "Did you mean 'finished'?", "Options are", "window"],
+    ),
+    "an option's value": (
+        lambda: run(finished="stay"),
+        OptionError,
+        ["finished", "absorb, leave, survivors", "'stay'"],
+    ),
+    "a window of zero": (lambda: run("INCRIS", window=0), OptionError, ["window", "at least 1", "0"]),
+    "gamma above one": (lambda: run(gamma=1.5), OptionError, ["gamma", "at most 1", "1.5"]),
+    "an unknown interval": (
+        lambda: run(interval="students"),
+        OptionError,
+        ["interval", "student-t", "'students'"],
+    ),
+    "a drop of unknown states": (
+        lambda: run("WSIS", drop=["icu"]),
+        DropError,
+        ["icu", "States are labelled 0, 1"],
+    ),
+    "a drop of the wrong length": (
+        lambda: run("WSIS", drop=np.ones(7, dtype=bool)),
+        DropError,
+        ["one flag a state (2)", "one a step (3)", "(7,)"],
+    ),
+    "INCRIS of one episode": (
+        lambda: dw.estimate("INCRIS", log().select([0]), PI, PI),
+        EstimationError,
+        ["two episodes", "found 1", "PDIS"],
+    ),
+    "SDRE with a discount": (
+        lambda: run("SDRE", gamma=0.9),
+        EstimationError,
+        ["gamma = 1", "0.9", "MIS"],
+    ),
+    "SDRE of a mixed log": (
+        lambda: dw.estimate("SDRE", log(terminated=[True, False]), PI, PI),
+        EstimationError,
+        ["1 of the first", "1 of the second", "mode="],
+    ),
+    "episodic SDRE of a cut log": (
+        lambda: dw.estimate("SDRE", log(terminated=[True, False]), PI, PI, mode="episodic"),
+        EstimationError,
+        ["terminate", "1 of 2", "policy"],
+    ),
+    "no evaluation policy": (
+        lambda: dw.estimate("WIS", log(), None, PI),
+        DataError,
+        ["pi_e", "target_prob", "TabularPolicy"],
+    ),
+    "no behaviour policy": (
+        lambda: dw.estimate("WIS", log(), PI),
+        DataError,
+        ["pi_b", "behaviour_prob", "estimate_behaviour"],
+    ),
+    "a model without pi_e of all actions": (
+        lambda: dw.estimate("DM", log(target_probs=[0.5, 0.5, 0.5]), None, PI),
+        EstimationError,
+        ["all actions", "target_prob", "TabularPolicy"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_one_clear_error(case: str) -> None:
+    action, kind, words = BAD[case]
+    with pytest.raises(DeadweightError) as caught:
+        action()
+    assert type(caught.value) is kind
+    message = str(caught.value)
+    for word in words:
+        assert word in message, f"{word!r} is not in: {message}"
+    # The problem and its remedy, each on one line; no trace of how it was found out.
+    assert len(message.splitlines()) <= 2
+    assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize("column", ["states", "actions", "rewards", "propensities", "next_states"])
+def test_nothing_half_built(column: str) -> None:
+    """A refused log leaves no object behind, and the arrays it was offered as they were."""
+    good = {
+        "states": np.array([0, 1, 1]),
+        "actions": np.array([0, 1, 0]),
+        "rewards": np.array([1.0, 2.0, 3.0]),
+        "propensities": np.array([0.5, 0.5, 0.5]),
+        "next_states": np.array([1, -1, -1]),
+    }
+    bad = {**good, column: good[column][:2]}
+    before = {key: value.copy() for key, value in bad.items()}
+    made = None
+    with pytest.raises(DataError):
+        made = dw.Trajectories(offsets=[0, 2, 3], **bad)
+    assert made is None
+    for key, value in bad.items():
+        assert np.array_equal(value, before[key])
+        assert value.flags.writeable
+
+
+def test_every_message_is_for_people() -> None:
+    """No message shows numpy's wrappers of numbers or labels."""
+    for action, _, _ in BAD.values():
+        with pytest.raises(DeadweightError) as caught:
+            action()
+        assert "np." not in str(caught.value).replace("numpy.exp", "")

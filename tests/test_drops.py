@@ -1,0 +1,80 @@
+"""Every way to say what is dropped means the same drop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from strategies import Case, cases
+
+import deadweight as dw
+from deadweight.drops import Drop, given_drop
+from deadweight.errors import DropError
+from deadweight.pairs import pair_policies
+
+FEW = settings(max_examples=40, deadline=None, derandomize=True)
+
+
+@FEW
+@given(cases(per_step=False))
+def test_all_spellings_agree(case: Case) -> None:
+    log = case.log
+    mask = np.isin(np.arange(len(case.pi_e)), sorted(case.plain_drop))
+    expected = case.estimate("WSPDIS")
+    chosen = dw.StateSet(mask, np.arange(len(mask)))
+    spellings: list[Any] = [
+        chosen,
+        mask,
+        mask.tolist(),
+        tuple(sorted(case.plain_drop)),
+        Drop(steps=mask[log.states]),
+    ]
+    spellings.append(np.array(sorted(case.plain_drop), dtype=int))
+    for drop in spellings:
+        found = case.estimate("WSPDIS", drop=drop)
+        assert (found.value, found.std_error) == pytest.approx(
+            (expected.value, expected.std_error), nan_ok=True
+        )
+        assert found.dropped_share == pytest.approx(mask[log.states].mean())
+    assert expected.dropped == sorted(case.plain_drop)
+
+
+def test_a_mask_of_steps() -> None:
+    log = dw.Trajectories.from_episodes([[(0, 0, 1.0), (0, 1, 1.0)], [(1, 0, 2.0)]])
+    pi_e, pi_b = [[0.2, 0.8], [0.3, 0.7]], [[0.5, 0.5], [0.5, 0.5]]
+    flags = np.array([False, True, False])
+    found = dw.estimate("SIS", log, pi_e, pi_b, drop=flags, interval=None)
+    assert found.value == pytest.approx((0.4 * 2 + 0.6 * 2) / 2)
+    assert found.dropped == []
+    assert found.dropped_share == pytest.approx(1 / 3)
+
+
+def test_labels_of_the_user() -> None:
+    log = dw.Trajectories.from_episodes([[("ward", "wait", 0.0), ("icu", "treat", 1.0)]])
+    pi = dw.TabularPolicy(
+        [[0.4, 0.6], [0.5, 0.5], [1.0, 0.0]], states=["icu", "ward", "home"], actions=["treat", "wait"]
+    )
+    found = dw.estimate("SIS", log, pi, pi, drop=["icu", "home"], interval=None)
+    assert found.dropped == ["icu", "home"]
+    assert found.dropped_share == 0.5
+    assert "none-dropped" in dw.estimate("SIS", log, pi, pi, drop=["home"], interval=None).flags
+
+
+def test_a_set_made_for_another_log_follows_its_labels() -> None:
+    log = dw.Trajectories.from_episodes([[("b", 0, 1.0)], [("c", 0, 2.0)]])
+    pair = pair_policies(log, [[1.0], [1.0]], [[1.0], [1.0]])
+    other = dw.StateSet(np.array([True, True, False]), np.array(["a", "b", "c"], dtype=object), "elsewhere")
+    moved = given_drop(other, pair, log)
+    assert moved.states is not None
+    assert moved.states.states == ["b"]
+    assert moved.states.origin == "elsewhere"
+    assert moved.flags(log).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("drop", [3.5, b"auto", np.ones((2, 2), dtype=bool), ["x"], np.ones(9, dtype=bool)])
+def test_what_is_no_drop(drop: Any) -> None:
+    log = dw.Trajectories.from_episodes([[(0, 0, 1.0)], [(1, 0, 2.0)]])
+    with pytest.raises(DropError):
+        dw.estimate("SIS", log, [[1.0], [1.0]], [[1.0], [1.0]], drop=drop)
