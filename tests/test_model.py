@@ -52,3 +52,28 @@ def test_a_model_is_larger_when_asked() -> None:
 def test_unknown_rule() -> None:
     with pytest.raises(OptionError, match="pool, terminate, mean"):
         dw.fit_mdp(dw.Trajectories.from_episodes([[(0, 0, 1.0)]]), unseen="guess")
+
+
+def test_a_given_model_keeps_its_own_horizon_whatever_the_log_holds():
+    problem = dw.domains.inventory(10, horizon=12, pi_e="softened-optimal")
+    short = dw.Trajectories.from_episodes([[(0, 1, 1.0), (1, 0, 2.0)]])
+    found = dw.estimate("DM", short, problem.pi_e, problem.pi_b, model=problem.mdp, interval=None)
+    assert found.value == pytest.approx(problem.true_value, rel=1e-12)
+
+
+def test_a_given_model_without_horizon_is_solved_until_it_terminates():
+    problem = dw.domains.stochastic_lift(7)
+    short = dw.Trajectories.from_episodes([[(2, 1, -1.0), (3, 1, -1.0)]])
+    found = dw.estimate("DM", short, problem.pi_e, problem.pi_b, model=problem.mdp, interval=None)
+    assert found.value == pytest.approx(problem.true_value, rel=1e-12)
+
+
+def test_keeping_the_first_ratio_shows_in_the_effective_sample_size():
+    log = dw.Trajectories.from_episodes([[(0, 0, 1.0)], [(0, 1, 0.0)], [(1, 0, 2.0)]])
+    pi_e, pi_b = [[0.9, 0.1], [0.5, 0.5]], [[0.5, 0.5], [0.5, 0.5]]
+    dropped = dw.estimate("DRSIS", log, pi_e, pi_b, drop=[0])
+    kept = dw.estimate("DRSIS", log, pi_e, pi_b, drop=[0], drop_first=False)
+    assert dropped.ess == pytest.approx(3.0)
+    weights = np.array([1.8, 0.2, 1.0])
+    assert kept.ess == pytest.approx(weights.sum() ** 2 / np.square(weights).sum())
+    assert kept.bias == 0.0

@@ -38,7 +38,9 @@ class Plan:
     @cached_property
     def weighting(self) -> Weighting:
         """The kept ratios."""
-        return self.drop.weighting(self.question.pair)
+        kept = self.drop.weighting(self.question.pair)
+        keeps_first = self.recipe.contains_correction and not self.question.options.drop_first
+        return kept.keeping_first() if keeps_first else kept
 
     @cached_property
     def family(self) -> Family:

@@ -189,6 +189,16 @@ def backward(
         yield t, q.T, v[:-1]
 
 
+def steps_until_settled(mdp: TabularMDP, pi: Any, gamma: float = 1.0, most: int = 100_000) -> int | None:
+    """After how many steps more of them change no value beyond rounding; None if they always would."""
+    before: FloatArray = np.zeros(mdp.n_states)
+    for t, _, v_t in backward(mdp, pi, most, gamma):
+        if np.abs(v_t - before).max() <= 1e-15 * max(1.0, np.abs(v_t).max()):
+            return most - t
+        before = v_t
+    return None
+
+
 def q_values(mdp: TabularMDP, pi: Any, horizon: int, gamma: float = 1.0) -> FloatArray:
     """Q_t(s, a) of pi for t = 0..H-1 with H - t steps to go: (H, S, A)."""
     q = np.empty((checked_horizon(horizon), *mdp.r.shape))

@@ -14,7 +14,7 @@ import numpy as np
 
 from deadweight.arithmetic import sums_by
 from deadweight.errors import EstimationError, OptionError
-from deadweight.mdp import TabularMDP, backward, check_gamma
+from deadweight.mdp import TabularMDP, backward, check_gamma, steps_until_settled
 from deadweight.model import Counts, count, mdp_from_counts
 from deadweight.options import Options
 from deadweight.pairs import PolicyPair
@@ -104,6 +104,19 @@ class Question:
             )
         return given
 
+    @cached_property
+    def model_horizon(self) -> int:
+        """Steps over which the model is solved, at least the longest episode.
+
+        A fitted model has no other horizon. A given one has its own, or none: then it is solved until its
+        values settle, so that they do not depend on how long the logged episodes happen to be.
+        """
+        given = self.options.model
+        if given is None:
+            return self.horizon
+        own = given.horizon or steps_until_settled(self.model, self.pi_e("A given model"), self.gamma) or 0
+        return max(self.horizon, own)
+
     def pi_e(self, what: str) -> FloatArray:
         """(S, A) pi_e of all actions, which `what` needs."""
         return self.pair.require_pi_e(what)
@@ -145,6 +158,7 @@ class Question:
     def _solve(self, model: TabularMDP) -> tuple[FloatArray, FloatArray]:
         q = np.empty((self.horizon, *model.r.shape))
         v = np.empty((self.horizon, model.n_states))
-        for t, q_t, v_t in backward(model, self.pi_e("A model of the log"), self.horizon, self.gamma):
-            q[t], v[t] = q_t, v_t
+        for t, q_t, v_t in backward(model, self.pi_e("A model of the log"), self.model_horizon, self.gamma):
+            if t < self.horizon:
+                q[t], v[t] = q_t, v_t
         return q, v

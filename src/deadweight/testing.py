@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from deadweight.answers import Plan
 from deadweight.blocks import Block
 from deadweight.drops import Drop, given_drop
 from deadweight.estimate import Policy, estimate
@@ -63,7 +64,7 @@ def influences(
     question = Question(pieces, pair, gamma, read_options(options))
     made = recipe(name)
     chosen = given_drop(drop, pair, log) if made.state_based else Drop()
-    family = made.build(question, chosen.weighting(pair))
+    family = Plan(question, name, made, chosen).family
     fit = family.finish(fold(pieces, lambda block: [family.summarise(block)], cells=cells)[0], made.weighted)
     influence = fit.influence
     if influence is None:

@@ -22,7 +22,10 @@ HORIZON = 4
 
 
 def test_chi_squared_by_hand() -> None:
-    pi_e, pi_b = np.array([[0.2, 0.8], [1.0, 0.0], [0.5, 0.5]]), np.array([[0.5, 0.5], [0.25, 0.75], [1.0, 0.0]])
+    pi_e, pi_b = (
+        np.array([[0.2, 0.8], [1.0, 0.0], [0.5, 0.5]]),
+        np.array([[0.5, 0.5], [0.25, 0.75], [1.0, 0.0]]),
+    )
     np.testing.assert_allclose(chi_squared(pi_e, pi_b), [0.36, 3.0, math.inf])
     np.testing.assert_allclose(chi_squared(pi_b, pi_b), 0.0, atol=1e-15)
 
@@ -44,7 +47,9 @@ def test_variance_cost_against_all_trajectories(seed: int) -> None:
 
 
 def test_variance_cost_in_range_over_long_horizons() -> None:
-    clock = dw.TabularMDP(P=[[[0.0, 1.0], [0.0, 1.0]], [[1.0, 0.0], [1.0, 0.0]]], R=np.zeros((2, 2)), d0=[1.0, 0.0])
+    clock = dw.TabularMDP(
+        P=[[[0.0, 1.0], [0.0, 1.0]], [[1.0, 0.0], [1.0, 0.0]]], R=np.zeros((2, 2)), d0=[1.0, 0.0]
+    )
     pi_e, pi_b = np.array([[1.0, 0.0], [0.5, 0.5]]), np.array([[0.1, 0.9], [0.5, 0.5]])
     found = variance_costs(clock, pi_e, pi_b, 2000, np.arange(2))
     np.testing.assert_allclose(found, [1000 * math.log(10.0), 0.0], rtol=1e-10)
@@ -73,6 +78,6 @@ def test_table_frame_and_order() -> None:
     assert len(lines) == len(report) + 1
     assert "variance cost" in lines[0]
     assert report.dropped.any()
+    log = lift.sample(50)
     with pytest.raises(DropError, match="flag a step"):
-        log = lift.sample(50)
         state_report(log, lift.pi_e, lift.pi_b, drop=np.zeros(log.n_steps, dtype=bool))

@@ -41,9 +41,7 @@ def test_a_drop_shrinks_the_largest_weight() -> None:
 
 def test_long_episodes_are_honest() -> None:
     log = dw.Trajectories.from_episodes([[(0, 0, 0.0)] * 3000, [(0, 1, 0.0)] * 2])
-    found = dw.estimate(
-        "IS", log, [[0.9, 0.1]], [[0.1, 0.9]], interval="bernstein", return_range=(-1.0, 1.0)
-    )
+    found = dw.estimate("IS", log, [[0.9, 0.1]], [[0.1, 0.9]], interval="bernstein", return_range=(-1.0, 1.0))
     assert found.interval == (-1.0, 1.0)
 
 

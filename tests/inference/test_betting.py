@@ -37,7 +37,9 @@ def test_wealth_at_the_bound_is_exactly_enough(seed: int, alpha: float) -> None:
 def test_zeros_bound_nothing_and_scale_goes_through() -> None:
     assert lower_bound(np.full(10, -math.inf), 0.05) == 0.0
     x = np.random.default_rng(0).exponential(size=20)
-    assert lower_bound(np.log(x) + 500.0, 0.05) == pytest.approx(lower_bound(np.log(x), 0.05) * math.exp(500.0))
+    assert lower_bound(np.log(x) + 500.0, 0.05) == pytest.approx(
+        lower_bound(np.log(x), 0.05) * math.exp(500.0)
+    )
 
 
 @pytest.mark.parametrize("p", [0.02, 0.3, 0.9])
@@ -129,7 +131,9 @@ def test_a_rule_chooses_on_one_half_and_bounds_with_the_other() -> None:
 
 
 def test_behaviour_covers_its_own_value() -> None:
-    found = dw.estimate("BEHAVIOUR", LOG, PROBLEM.pi_e, PROBLEM.pi_b, interval="guaranteed", return_range=RANGE)
+    found = dw.estimate(
+        "BEHAVIOUR", LOG, PROBLEM.pi_e, PROBLEM.pi_b, interval="guaranteed", return_range=RANGE
+    )
     assert found.details["interval"]["covers"] == "V(pi_b)"
     assert found.interval[0] <= PROBLEM.behaviour_value <= found.interval[1]
 

@@ -62,7 +62,20 @@ def test_copies_are_poisson_and_belong_to_seed_resample_and_episode() -> None:
     assert not np.array_equal(poisson_weights(4, some, 250), copies[some])
 
 
-NAMES = ["IS", "WIS", "PDIS", "WPDIS", "WSPDIS", "WDRSIS", "C-WSIS", "C-WSPDIS", "BEHAVIOUR", "MIS", "WINCRIS", "DM"]
+NAMES = [
+    "IS",
+    "WIS",
+    "PDIS",
+    "WPDIS",
+    "WSPDIS",
+    "WDRSIS",
+    "C-WSIS",
+    "C-WSPDIS",
+    "BEHAVIOUR",
+    "MIS",
+    "WINCRIS",
+    "DM",
+]
 
 
 @pytest.mark.parametrize("finished", ["absorb", "leave", "survivors"])

@@ -17,8 +17,12 @@ def bandit(n: int = 400) -> dw.Trajectories:
     return dw.Trajectories(np.zeros(n, int), actions, actions + RNG.normal(size=n), np.arange(n + 1))
 
 
-def answer(pi_e: list[list[float]], name: str = "WIS", log: dw.Trajectories | None = None, **settings: object) -> str:
-    table = dw.evaluate(bandit() if log is None else log, pi_e, PI_B, ["BEHAVIOUR", name], drop=[], **settings)
+def answer(
+    pi_e: list[list[float]], name: str = "WIS", log: dw.Trajectories | None = None, **settings: object
+) -> str:
+    table = dw.evaluate(
+        bandit() if log is None else log, pi_e, PI_B, ["BEHAVIOUR", name], drop=[], **settings
+    )
     return verdict(table[name], table["BEHAVIOUR"]).answer
 
 

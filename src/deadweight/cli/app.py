@@ -147,11 +147,15 @@ def evaluate(
 @app.command()
 def states(
     log: Annotated[str, typer.Argument(help="The log: a Parquet or CSV file, or a folder of Parquet.")],
-    target: Annotated[str, typer.Option(help="The evaluation policy: .npy, .npz or a table of state, action, prob.")],
+    target: Annotated[
+        str, typer.Option(help="The evaluation policy: .npy, .npz or a table of state, action, prob.")
+    ],
     behaviour: Annotated[
         str, typer.Option(help="column (the log's propensities), counts, or the file of a policy.")
     ] = "column",
-    drop: Annotated[str, typer.Option(help="Rule of the drop that is shown, such as auto or q-gap:1.0.")] = "auto",
+    drop: Annotated[
+        str, typer.Option(help="Rule of the drop that is shown, such as auto or q-gap:1.0; or none.")
+    ] = "auto",
     gamma: Annotated[float, typer.Option(help="Discount, above 0 and at most 1.")] = 1.0,
     top: Annotated[int, typer.Option(min=1, help="States to print, dearest in variance first.")] = 25,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,

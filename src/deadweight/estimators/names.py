@@ -77,8 +77,6 @@ def missing_advantage(question: Question, weighting: Weighting, whole_episode: b
 
 def _doubly_robust(question: Question, weighting: Weighting) -> Family:
     values = question.cross_fitted_values
-    if not question.options.drop_first:
-        weighting = weighting.keeping_first()
     maker = DoublyRobust(values.q, values.v, values.fold_of)
     return ProductFamily([maker], weighting, question.gamma, question.options.finished)
 
@@ -99,7 +97,8 @@ def _incremental(question: Question, weighting: Weighting) -> Family:
 def _direct(question: Question, weighting: Weighting) -> Family:
     pi_e = question.pi_e("DM")
     counts = question.counts if question.options.model is None else None
-    return Direct(question.model, pi_e, question.horizon, question.gamma, counts, question.options.unseen)
+    horizon = question.model_horizon
+    return Direct(question.model, pi_e, horizon, question.gamma, counts, question.options.unseen)
 
 
 def _density_ratio(question: Question, weighting: Weighting) -> Family:

@@ -78,7 +78,7 @@ def states_below(question: Question, epsilon: float, min_visits: int = 0) -> Sta
 
 def state_gaps(question: Question) -> FloatArray:
     """(S,) the Q gap of every state."""
-    return gaps(question.model, question.pi_e("The Q gap"), question.horizon, question.gamma)
+    return gaps(question.model, question.pi_e("The Q gap"), question.model_horizon, question.gamma)
 
 
 def may_drop(question: Question, min_visits: int) -> BoolArray:
