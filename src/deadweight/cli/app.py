@@ -39,12 +39,13 @@ def demo(
     episodes: Annotated[int, typer.Option(min=2, help="Episodes to simulate.")] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the simulation.")] = 0,
     logs: Annotated[int, typer.Option(min=1, help="Logs over which errors are averaged.")] = 10,
+    report: Annotated[Path, typer.Option(help="Where the HTML report goes.")] = Path("report.html"),
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")] = False,
 ) -> None:
     """Simulate a log whose answer is known and evaluate it, plain and state-based side by side."""
     from deadweight.cli.demo import demo as run
 
-    run(size, episodes, seed, logs, json)
+    run(size, episodes, seed, logs, report, json)
 
 
 @app.command()

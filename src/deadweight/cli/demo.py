@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+from pathlib import Path
 
 import numpy as np
 
@@ -26,16 +27,18 @@ NAMES = tuple(dict.fromkeys([*BASELINES, *(name for pair in PAIRS for name in pa
 HEADINGS = ("plain", "value", "ESS", "RMSE", "state-based", "value", "ESS", "RMSE", "dropped")
 
 
-def demo(size: int, episodes: int, seed: int, logs: int, json: bool) -> None:
-    """Simulate, evaluate, print."""
+def demo(size: int, episodes: int, seed: int, logs: int, report: Path, json: bool) -> None:
+    """Simulate, evaluate, print, and write the report of the first log."""
     problem = stochastic_lift(size)
     seeds = np.random.SeedSequence(seed).spawn(logs)
     log = problem.sample(episodes, seeds[0])
     ev = evaluate(log, problem.pi_e, problem.pi_b, NAMES, drop="auto")
     rmse = _root_mean_squared_errors(problem, ev, episodes, seeds)
     truth = problem.true_value
+    written = ev.report(report, title=f"Demo: a lift of {size} floors")
     if json:
-        print(json_module.dumps({"truth": truth, "logs": logs, "rmse": rmse, **ev.to_dict()}, indent=2))
+        extra = {"truth": truth, "logs": logs, "rmse": rmse, "report": str(written)}
+        print(json_module.dumps({**extra, **ev.to_dict()}, indent=2))
         return
     print(
         f"A lift of {size} floors; a log of {log.n_episodes:,} episodes ({log.n_steps:,} steps) of a policy that "
@@ -46,7 +49,8 @@ def demo(size: int, episodes: int, seed: int, logs: int, json: bool) -> None:
     rows = [_row(ev, rmse, plain, state_based) for plain, state_based in PAIRS]
     rows += [[*_numbers(ev, rmse, name), "", "", "", "", ""] for name in BASELINES]
     print_table(HEADINGS, rows, left=(0, 4, 8))
-    print(_closing(ev, rmse, logs))
+    print(_closing(ev, logs))
+    print(f"Report: {written}")
 
 
 def _root_mean_squared_errors(
@@ -71,7 +75,7 @@ def _numbers(ev: Evaluation, rmse: dict[str, float], name: str) -> list[str]:
     return [name, f"{ev[name].value:.4f}", "" if ess is None else f"{ess:.0f}", f"{rmse[name]:.3f}"]
 
 
-def _closing(ev: Evaluation, rmse: dict[str, float], logs: int) -> str:
+def _closing(ev: Evaluation, logs: int) -> str:
     best = ev["C-WSPDIS"]
     lower, upper = best.interval or (np.nan, np.nan)
     return (
