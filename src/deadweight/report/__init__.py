@@ -1,0 +1,10 @@
+"""The report: an evaluation as one HTML file that a decision maker can read, and that needs no network.
+
+`content` says what is shown, as plain values; `charts` and `sections` how; `page` puts them together.
+"""
+
+from deadweight.report.content import Content, gather
+from deadweight.report.page import render
+from deadweight.report.write import ReportError, write_report
+
+__all__ = ["Content", "ReportError", "gather", "render", "write_report"]

@@ -1,0 +1,1 @@
+"""Charts: drawings of the content, as SVG."""

@@ -1,0 +1,69 @@
+"""The conventions of a report: choices that change the numbers, in words."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from deadweight._version import __version__
+from deadweight.question import Question
+from deadweight.report.markup import visible
+from deadweight.results import Estimate
+
+FINISHED = {
+    "absorb": "stay in every normaliser with their last weight",
+    "leave": "leave the normaliser of later steps",
+    "survivors": "are left out; steps count by the share of episodes that reach them",
+}
+UNSEEN = {
+    "pool": "behave like the average logged action in that state",
+    "terminate": "earn nothing and end the episode",
+    "mean": "earn the mean reward of the log",
+}
+INTERVALS = {
+    "auto": "sampling error by Student's t with effective degrees of freedom, plus the estimated bias",
+    "student-t": "Student's t with effective degrees of freedom; no allowance for bias",
+    "bootstrap": "bootstrap of whole episodes, percentile",
+    "bca": "bootstrap of whole episodes, bias-corrected and accelerated",
+    "bernstein": "empirical Bernstein bound with the given return range",
+    "guaranteed": "betting bound with the given return range, valid in any sample",
+}
+# A rule in words, with labels in it at times.
+LONGEST_RULE = 400
+# Kinds of interval that draw random numbers.
+RANDOM = ("bootstrap", "bca")
+
+
+def conventions(question: Question, headline: Estimate, today: date) -> list[tuple[str, str]]:
+    """(what, which) of every choice behind the numbers."""
+    options, kind = question.options, headline.interval_kind
+    found = [
+        ("Discount (gamma)", f"{question.gamma:g}"),
+        ("Finished episodes", f"{options.finished}: they {FINISHED[options.finished]}"),
+        ("Actions never logged in a state", _unseen(question)),
+        ("States dropped", _drop(headline)),
+    ]
+    if kind is None:
+        found.append(("Interval", "none was asked for"))
+    else:
+        found.append(("Interval", f"{kind}, {100 * headline.level:.3g} % confidence: {INTERVALS[kind]}"))
+    if kind in RANDOM:
+        found.append(("Seed of the bootstrap", str(options.seed)))
+    else:
+        found.append(("Seed", "not used: no step of this evaluation is random"))
+    if options.return_range is not None:
+        found.append(("Possible returns", "{:g} to {:g}".format(*options.return_range)))
+    return [*found, ("deadweight", __version__), ("Date", today.isoformat())]
+
+
+def _unseen(question: Question) -> str:
+    if question.options.model is not None:
+        return "follow the model that was given"
+    return f"{question.options.unseen}: in the model they {UNSEEN[question.options.unseen]}"
+
+
+def _drop(headline: Estimate) -> str:
+    if headline.drop.steps is not None:
+        return "single steps, as given"
+    if headline.drop.states is None:
+        return "none"
+    return visible(headline.drop.states.origin, LONGEST_RULE)

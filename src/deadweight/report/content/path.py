@@ -1,0 +1,105 @@
+"""The path of a report: what the headline estimator says at each level of dropping."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from deadweight.inference.student_t import ONE_EPISODE, t_quantile
+from deadweight.negligible.automatic import MIN_VISITS
+from deadweight.negligible.path import EpsilonPath, path_of
+from deadweight.question import Question
+from deadweight.report.markup import visible
+
+PATH_OF = "C-WSPDIS"
+MOST_LEVELS = 30
+MOST_STATES = 200
+
+
+@dataclass(frozen=True)
+class Level:
+    """One level: everything that the slider moves.
+
+    `n_dropped` counts visited states; the half-width of the interval is sampling_error + bias_allowance.
+    """
+
+    epsilon: float
+    n_dropped: int
+    estimate: float
+    corrected: float
+    sampling_error: float
+    bias_allowance: float
+    bias: float
+    ess: float
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Around the corrected estimate."""
+        half = self.sampling_error + self.bias_allowance
+        return self.corrected - half, self.corrected + half
+
+
+@dataclass(frozen=True)
+class PathContent:
+    """Levels, and the states in the order in which they are dropped.
+
+    Attributes:
+      name: the estimator.
+      levels: from nothing dropped to all that may be.
+      chosen: the level of the automatic choice.
+      states: (label, level at which it is first dropped), at most `MOST_STATES` of them.
+      n_episodes: size of the log.
+      confidence: level of the intervals.
+    """
+
+    name: str
+    levels: list[Level]
+    chosen: int
+    states: list[tuple[str, int]]
+    n_episodes: int
+    confidence: float
+
+
+def path_content(question: Question, confidence: float) -> PathContent:
+    """The path of a question with pi_e for all actions; `confidence` is the level of its intervals."""
+    path = path_of(question, PATH_OF, MIN_VISITS)
+    shown = _shown(path)
+    visited = question.visits > 0
+    entry = np.searchsorted(shown, path.levels.entry)  # a level left out joins the next one shown
+    dropped_at = np.where(visited & (path.levels.entry < len(path)), entry, len(shown))
+    counts = np.bincount(dropped_at, minlength=len(shown) + 1)[: len(shown)].cumsum()
+    gap = path.levels.evidence["gap"]
+    order = np.lexsort((gap, dropped_at))[:MOST_STATES]
+    return PathContent(
+        name=PATH_OF,
+        levels=[_level(path, k, int(n), confidence, question) for k, n in zip(shown, counts, strict=True)],
+        chosen=shown.index(path.chosen),
+        states=[
+            (visible(path.levels.labels[s]), int(dropped_at[s])) for s in order if dropped_at[s] < len(shown)
+        ],
+        n_episodes=question.n,
+        confidence=confidence,
+    )
+
+
+def _shown(path: EpsilonPath) -> list[int]:
+    """Levels to show: all, or evenly many of them and the chosen one."""
+    some = np.linspace(0, len(path) - 1, min(MOST_LEVELS, len(path))).round().astype(int)
+    return sorted({*some.tolist(), path.chosen})
+
+
+def _level(path: EpsilonPath, k: int, n_dropped: int, confidence: float, question: Question) -> Level:
+    ess, std_error, bias = float(path.ess[k]), float(path.std_error[k]), float(path.bias[k])
+    certain = ess - 1 > ONE_EPISODE and math.isfinite(std_error)
+    return Level(
+        epsilon=float(path.epsilon[k]),
+        n_dropped=n_dropped,
+        estimate=float(path.estimate[k]),
+        corrected=float(path.corrected[k]),
+        sampling_error=t_quantile(confidence, ess - 1) * std_error if certain else math.inf,
+        bias_allowance=question.options.bias_trust * abs(bias),
+        bias=bias,
+        ess=ess,
+    )

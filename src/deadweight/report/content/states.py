@@ -1,0 +1,52 @@
+"""The states of a report: what each costs in variance, and what dropping it costs in bias."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deadweight.diagnostics.states import state_report_of
+from deadweight.drops import Drop
+from deadweight.question import Question
+from deadweight.report.markup import visible
+
+MOST_STATES = 200
+
+
+@dataclass(frozen=True)
+class StateRow:
+    """One visited state; see `deadweight.diagnostics.states.StateReport`."""
+
+    label: str
+    visits: int
+    chi2: float
+    variance_cost: float
+    bias: float
+    gap: float
+    dropped: bool
+
+
+@dataclass(frozen=True)
+class StatesContent:
+    """The states with the highest variance cost, how many are left out, and how many are dropped in all."""
+
+    rows: list[StateRow]
+    left_out: int
+    n_dropped: int
+
+
+def states_content(question: Question, drop: Drop) -> StatesContent:
+    """The state report of a question with pi_e for all actions and a drop of states."""
+    report = state_report_of(question, drop)
+    rows = [
+        StateRow(
+            visible(row["state"]),
+            row["visits"],
+            row["chi2"],
+            row["variance_cost"],
+            row["bias"],
+            row["gap"],
+            row["dropped"],
+        )
+        for row in report.rows()[:MOST_STATES]
+    ]
+    return StatesContent(rows, max(0, len(report.labels) - MOST_STATES), int(report.dropped.sum()))

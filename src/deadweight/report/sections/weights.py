@@ -1,0 +1,66 @@
+"""The weights: how many episodes carry the estimate, at each step and in all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from deadweight.report.charts.svg import line
+from deadweight.report.charts.weights import distribution, ess_by_step
+from deadweight.report.content import Content
+from deadweight.report.content.weights import WeightsContent, WeightSummary
+from deadweight.report.markup import Markup, element
+from deadweight.report.numbers import count, share, significant
+from deadweight.report.sections.parts import figure, key_entry, note, row, section, table
+
+# Above it a mean of such weights should not be trusted.
+HEAVY_TAIL = 0.7
+
+
+def weights_section(content: Content) -> Markup:
+    """Effective episodes by step, the distribution of weights, and their numbers."""
+    weights = content.weights
+    after = weights.after is not None
+    key = [key_entry(line(2, 8, 26, 8, "line before"), "all weights kept")]
+    if after:
+        key.append(
+            key_entry(line(2, 8, 26, 8, "line after"), f"states dropped as in {content.headline.name}")
+        )
+    return section(
+        "weights",
+        "How many episodes count",
+        element(
+            "p",
+            "Weights make the log look as if the new policy had acted. The more they differ, the fewer "
+            "episodes effectively carry the estimate.",
+            "" if after else " Nothing is dropped here, so there is one set of weights.",
+        ),
+        figure(ess_by_step(weights), "Effective episodes, by step of the episode", key),
+        figure(distribution(weights), "Episodes, by the weight that they end with", key),
+        _table(weights),
+        note(
+            f"Pareto k describes the heaviness of the tail: above {HEAVY_TAIL:g} a few episodes that are not "
+            "in this log could change the estimate. Weights have mean 1 if the propensities are right; z is "
+            "the distance from 1 in standard errors."
+        ),
+    )
+
+
+def _table(weights: WeightsContent) -> Markup:
+    columns = [weights.before] if weights.after is None else [weights.before, weights.after]
+    headings = ["", "All weights kept", "States dropped"][: len(columns) + 1]
+    rows: list[tuple[str, Callable[[WeightSummary], str]]] = [
+        ("Effective episodes", lambda each: f"{count(each.ess)} of {count(weights.n_episodes)}"),
+        ("Share of the largest weight", lambda each: share(each.largest_share)),
+        ("Pareto k", _tail),
+        ("Mean weight", lambda each: f"{significant(each.mean)} (z = {significant(each.mean_z, 2)})"),
+        ("Episodes of weight zero", lambda each: share(each.zero_share)),
+    ]
+    body = [row(name, [say(each) for each in columns]) for name, say in rows]
+    return table("Weights in numbers", [heading or "Of the weights" for heading in headings], [body])
+
+
+def _tail(each: WeightSummary) -> str:
+    if math.isnan(each.pareto_k):
+        return "no tail to speak of"
+    return f"{each.pareto_k:.2f}".replace("-", "−") + (", too heavy" if each.pareto_k > HEAVY_TAIL else "")

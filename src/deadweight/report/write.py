@@ -1,0 +1,45 @@
+"""Write the report to a file, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from deadweight.errors import DeadweightError
+from deadweight.evaluation import Evaluation
+from deadweight.report.content import gather
+from deadweight.report.page import render
+
+
+class ReportError(DeadweightError):
+    """A report that cannot be written where it should go."""
+
+
+def write_report(evaluation: Evaluation, path: str | os.PathLike[str], title: str | None = None) -> Path:
+    """Write the report on an evaluation as one self-contained HTML file.
+
+    Args:
+      evaluation: made by `evaluate`.
+      path: the file; an older one is replaced, in one step, when the new one is complete.
+      title: heading of the report.
+
+    Returns the path.
+    """
+    target = Path(path)
+    _write_whole(target, render(gather(evaluation, title)))
+    return target
+
+
+def _write_whole(target: Path, text: str) -> None:
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+        temporary.replace(target)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise ReportError(
+            f"The report cannot be written to {target}: {error.strerror or error}.",
+            fix="Name a file in a folder that exists and may be written to.",
+        ) from None
