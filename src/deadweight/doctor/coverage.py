@@ -13,9 +13,8 @@ def one_action(case: Case) -> Found | None:
     if (case.counts.sum(axis=0) > 0).sum() > 1:
         return None
     return Found(
-        f"Only one action was ever taken, {named(case.log.action_labels, case.counts.sum(axis=0) > 0)}: the "
-        "log says "
-        "nothing about any other.",
+        f"Only one action was ever taken, {named(case.log.action_labels, case.counts.sum(axis=0) > 0)}: "
+        "the log says nothing about any other.",
         f"Check that {case.table.called('action')} is the action; a log needs some variety to evaluate "
         "another policy.",
     )
@@ -27,9 +26,8 @@ def never_logged(case: Case) -> Found | None:
     if not never.any():
         return None
     return Found(
-        f"Actions are numbered 0 to {case.log.n_actions - 1}, but {how_many(int(never.sum()), 'number')} "
-        "never occur: "
-        f"{named(case.log.action_labels, never)}. They count as actions that were never taken.",
+        f"Actions are numbered 0 to {case.log.n_actions - 1}, but no row has "
+        f"{named(case.log.action_labels, never)}. That counts as an action that was never taken.",
         "Nothing to do if they exist; else use names, or numbers without gaps.",
     )
 
@@ -42,7 +40,7 @@ def in_one_state(case: Case) -> Found | None:
     if not alone.any():
         return None
     return Found(
-        f"{how_many(int(alone.sum()), 'action')} were taken in one state only: "
+        f"Found {how_many(int(alone.sum()), 'action')} taken in one state only: "
         f"{named(case.log.action_labels, alone)}.",
         "Nothing to do if they exist only there; else their effect elsewhere is unknown.",
         case.rows(alone[case.log.actions]),
@@ -57,9 +55,8 @@ def no_choice(case: Case) -> Found | None:
     if share < 0.5 or (case.counts.sum(axis=0) > 0).sum() == 1:
         return None
     return Found(
-        f"In {how_many(int(single.sum()), 'state')} with {share:.0%} of the steps, one action only was ever "
-        "taken "
-        f"({named(case.log.state_labels, single)}): other choices there cannot be evaluated.",
+        f"In {how_many(int(single.sum()), 'state')} with {share:.0%} of the steps, one action only was "
+        f"ever taken ({named(case.log.state_labels, single)}): other choices there cannot be evaluated.",
         "Merge states that are alike, or restrict the new policy to what was done there.",
     )
 
@@ -71,9 +68,8 @@ def seen_once(case: Case) -> Found | None:
     if visited < FEW_STATES or once < 0.5 * visited:
         return None
     return Found(
-        f"{once:,} of {visited:,} states were seen once only ({named(case.log.state_labels, visits == 1)}): "
-        "is the "
-        "state too fine, or an id or a time?",
+        f"{once:,} of {visited:,} states were seen once only "
+        f"({named(case.log.state_labels, visits == 1)}): is the state too fine, or an id or a time?",
         "Use fewer, coarser states (bins, clusters), so that each is seen many times.",
     )
 

@@ -45,9 +45,8 @@ def far_longer(case: Case) -> Found | None:
         return None
     rows = case.rows_of_episodes(long)
     return Found(
-        f"{how_many(int(long.sum()), 'episode')} are more than {FAR_LONGER} times as long as usual "
-        f"({usual:g} steps; "
-        f"longest {lengths.max():,}): {case.table.episodes(rows)}.",
+        f"Found {how_many(int(long.sum()), 'episode')} more than {FAR_LONGER} times as long as usual "
+        f"({usual:g} steps; longest {lengths.max():,}): {case.table.episodes(rows)}.",
         "Check whether several episodes share an id.",
         rows,
     )
@@ -61,7 +60,7 @@ def single_steps(case: Case) -> Found | None:
         return None
     rows = case.rows_of_episodes(short)
     return Found(
-        f"{how_many(int(short.sum()), 'episode')} of {len(lengths):,} have one step only: "
+        f"Found {how_many(int(short.sum()), 'episode')} of {len(lengths):,} with one step only: "
         f"{case.table.episodes(rows)}.",
         "Check that their other rows were not filtered away.",
         rows,
@@ -79,8 +78,7 @@ def time_limit(case: Case) -> Found | None:
     rows = case.rows_of_episodes(at_limit)
     return Found(
         f"{how_many(int(at_limit.sum()), 'episode')} of {len(lengths):,} stop after exactly "
-        f"{lengths.max():,} steps, the "
-        "longest length: is that a time limit? They count as ended there.",
+        f"{lengths.max():,} steps, the longest length: is that a time limit? They count as ended there.",
         "Add a column truncated that is true on the last row of episodes that were cut.",
         rows,
     )
@@ -93,10 +91,9 @@ def no_successor(case: Case) -> Found | None:
         return None
     rows = case.rows(case.log.offsets[1:][cut] - 1)
     return Found(
-        f"{how_many(int(cut.sum()), 'truncated episode')} of {int((~case.log.terminated).sum()):,} have no "
-        "next_state "
-        f"on the last row, first {case.table.rows(rows)}. A model then cannot learn where their last action "
-        "led.",
+        f"No next_state on the last row of {how_many(int(cut.sum()), 'truncated episode')} of "
+        f"{int((~case.log.terminated).sum()):,}, first {case.table.rows(rows)}. A model then cannot learn "
+        "where the last action led.",
         "Log the state that followed in next_state.",
         rows,
     )

@@ -47,9 +47,8 @@ def variants(name: str) -> Run:
             return None
         shown = " and ".join(show(column.distinct[i]) for i in several[0])
         return Found(
-            f"{how_many(len(several), 'group')} of {name}s differ only by blanks or case, for example "
-            f"{shown}; they "
-            f"count as different {name}s.",
+            f"Found {how_many(len(several), 'group')} of {name}s that differ only by blanks or case, for "
+            f"example {shown}; they count as different {name}s.",
             "Trim the text and choose one spelling.",
             _rows_with(case, name, [i for group in several for i in group[1:]]),
         )
@@ -68,9 +67,8 @@ def named_nothing(name: str) -> Run:
             return None
         rows = _rows_with(case, name, wrong)
         return Found(
-            f"{name} {show(labels[wrong[0]])} looks like a word for a missing value: "
-            f"{case.table.rows(rows)}. It "
-            f"counts as a {name} of that name.",
+            f"{name.capitalize()} {show(labels[wrong[0]])} looks like a word for a missing value: "
+            f"{case.table.rows(rows)}. It counts as the {name} of that name.",
             f"Fill in the {name} if it is missing; nothing to do if it is called so.",
             rows,
         )
@@ -101,8 +99,7 @@ def continuous(name: str) -> Run:
             return None
         return Found(
             f"{case.table.called(name)} holds numbers with fractions, {len(column.distinct):,} different "
-            "ones; each "
-            f"counts as a {name} of its own.",
+            f"ones; each counts as one {name}.",
             f"Bin or cluster the {name}s, so that each is seen many times.",
         )
 

@@ -25,8 +25,7 @@ def one_everywhere(case: Case) -> Found | None:
         return None
     return Found(
         f"{case.table.called('behaviour_prob')} is 1 in every row: a behaviour policy without any chance "
-        "shows nothing "
-        "about other actions.",
+        "shows nothing about other actions.",
         "Log the probability with which the action was drawn, or estimate it from counts (--behaviour "
         "counts).",
     )
@@ -68,12 +67,10 @@ def against_counts(case: Case) -> Found | None:
         return None
     s, a = np.unravel_index(int(np.argmax(np.abs(z))), z.shape)
     return Found(
-        f"{how_many(int(off.sum()), 'pair')} of state and action were taken more or less often than logged: "
-        "in state "
-        f"{show(case.log.state_labels[s])} action {show(case.log.action_labels[a])} was taken "
-        f"{case.counts[s, a]:,} of {visits[s, 0]:,} times ({case.counts[s, a] / visits[s, 0]:.1%}) at a "
-        "logged "
-        f"probability of {share[s, a]:.1%}.",
+        f"Found {how_many(int(off.sum()), 'pair')} of state and action taken more or less often than "
+        f"logged: in state {show(case.log.state_labels[s])} action {show(case.log.action_labels[a])} was "
+        f"taken {case.counts[s, a]:,} of {visits[s, 0]:,} times ({case.counts[s, a] / visits[s, 0]:.1%}) "
+        f"at a logged probability of {share[s, a]:.1%}.",
         "Check that the column belongs to the action taken and to this policy; or use counts (--behaviour "
         "counts).",
         case.rows(off.ravel()[case.cells]),
@@ -92,7 +89,7 @@ def sums(case: Case) -> Found | None:
         return None
     s = int(np.flatnonzero(off)[0])
     return Found(
-        f"The probabilities of a state's actions should sum to 1; they do not in state "
+        "The probabilities of a state's actions should sum to 1; they do not in state "
         f"{named(case.log.state_labels, off)} (sum {total[s]:.4g} in the first).",
         "Check how the probabilities were computed; rows of a softmax sum to 1.",
         case.rows(off[case.log.states]),
@@ -107,10 +104,8 @@ def depends_on_more(case: Case) -> Found | None:
     s, a = (int(i[0]) for i in np.nonzero(varying))
     return Found(
         f"behaviour_prob varies within {how_many(int(varying.sum()), 'pair')} of state and action, for "
-        "example state "
-        f"{show(case.log.state_labels[s])}, action {show(case.log.action_labels[a])}: the behaviour policy "
-        "saw more "
-        "than the state, or changed over time.",
+        f"example state {show(case.log.state_labels[s])}, action {show(case.log.action_labels[a])}: the "
+        "behaviour policy saw more than the state, or changed over time.",
         "Nothing to do for weights from the column; a table pi_b per state would be an average.",
     )
 
@@ -123,8 +118,8 @@ def very_small(case: Case) -> Found | None:
         return None
     rows = case.rows(small)
     return Found(
-        f"behaviour_prob is below {SMALL:g} in {how_many(len(rows), 'row')} (smallest {p.min():.3g}), first "
-        f"{case.table.rows(rows)}: such a step can weigh a thousand others.",
+        f"behaviour_prob is below {SMALL:g} in {how_many(len(rows), 'row')} (smallest {p.min():.3g}), "
+        f"first {case.table.rows(rows)}: such a step can weigh a thousand others.",
         "Check for rounding; else expect wide intervals.",
         rows,
     )
@@ -177,8 +172,7 @@ def weightless(case: Case) -> Found | None:
         return None
     return Found(
         f"Only {how_many(int(alive.sum()), 'episode')} of {len(alive):,} could have come from the target "
-        "policy; all "
-        "others get weight 0.",
+        "policy; all others get weight 0.",
         "Evaluate a policy with some randomness, or use per-decision, state-based or model-based estimators.",
     )
 

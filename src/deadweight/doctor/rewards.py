@@ -48,9 +48,8 @@ def outlier_returns(case: Case) -> Found | None:
     rows = case.rows_of_episodes(far)
     worst = returns[np.argmax(np.abs(returns - centre))]
     return Found(
-        f"{how_many(int(far.sum()), 'episode')} have returns more than {FAR:g} spreads from the median "
-        f"{centre:g}, up to "
-        f"{worst:g}: {case.table.episodes(rows)}. They may decide every estimate.",
+        f"Returns of {how_many(int(far.sum()), 'episode')} are more than {FAR:g} spreads from the median "
+        f"{centre:g}, up to {worst:g}: {case.table.episodes(rows)}. They may decide every estimate.",
         "Check those episodes for wrong units or codes for missing rewards.",
         rows,
     )
@@ -70,8 +69,7 @@ def sentinel_rewards(case: Case) -> Found | None:
     rows = case.rows(coded)
     return Found(
         f"Reward {rewards[coded][0]:g} looks like a code for a missing value (others lie in {low:g} to "
-        f"{high:g}): "
-        f"{case.table.rows(rows)}.",
+        f"{high:g}): {case.table.rows(rows)}.",
         "Replace it by the reward, or remove those episodes.",
         rows,
     )

@@ -22,30 +22,29 @@ def gaps(case: Case) -> Found | None:
         return None
     return Found(
         f"Steps should follow each other; {how_many(len(after), 'gap')} in {table.episodes(after)}, the "
-        "first before "
-        f"{table.where(int(np.sort(after)[0]))}. The steps on both sides will count as neighbours.",
+        f"first before {table.where(int(np.sort(after)[0]))}. The steps on both sides will count as "
+        "neighbours.",
         "Log every step, or make sure that rows were not filtered away; renumber the steps if the numbers "
-        "mean "
-        "something else.",
+        "mean something else.",
         np.sort(after),
     )
 
 
 def late_start(case: Case) -> Found | None:
-    """Episodes whose first step is not that of the others."""
+    """Episodes whose first step is not that of the others, or above 1."""
     table = case.table
     if table.steps.are_times or _clock(case):
         return None
     rows = table.order[table.offsets[:-1]]
     first = table.steps.values[rows]
-    late = first > min(1, first.min()) if first.min() in (0, 1) else first > first.min()
-    late &= first != first.min()
+    usual = min(first.min(), 1)
+    late = first > usual
     if not late.any():
         return None
     return Found(
-        f"Episodes should begin at one step ({show(first.min())}); {how_many(int(late.sum()), 'episode')} of "
-        f"{len(first):,} begin later, for example {table.where(int(rows[late][0]))}: is their beginning "
-        "missing?",
+        f"Episodes should begin at step {show(usual)}; found a later start in "
+        f"{how_many(int(late.sum()), 'episode')} of {len(first):,}, for example "
+        f"{table.where(int(rows[late][0]))}: is the beginning missing?",
         "Log episodes from their first step; one that begins in the middle is evaluated as if it began "
         "there.",
         np.sort(rows[late]),
@@ -71,8 +70,7 @@ def times(case: Case) -> Found | None:
         return None
     return Found(
         f"{case.table.called('step')} holds times. They order the rows, but gaps cannot be seen, and time "
-        "that "
-        "passes between two steps is not discounted.",
+        "that passes between two steps is not discounted.",
         "Nothing to do if the order is all that matters; else number the steps.",
     )
 
@@ -101,8 +99,7 @@ def ends_inside(name: str) -> Callable[[Case], Found | None]:
             return None
         return Found(
             f"{table.called(name)} is true before the last step in {table.episodes(rows)}: "
-            f"{table.rows(rows)}. The "
-            "flag counts on the last row only.",
+            f"{table.rows(rows)}. The flag counts on the last row only.",
             "Check whether two episodes share an id, or rows follow the end (padding): split or cut them.",
             rows,
         )
@@ -117,9 +114,8 @@ def both_flags(case: Case) -> Found | None:
     if not rows.size:
         return None
     return Found(
-        f"An episode ends or is cut; {how_many(len(rows), 'last row')} have both flags, first "
-        f"{table.rows(rows)}. "
-        "They count as ended.",
+        f"An episode ends or is cut; both flags are set on {how_many(len(rows), 'last row')}, first "
+        f"{table.rows(rows)}. They count as ended.",
         "Set truncated only where the log stops although the task goes on.",
         rows,
     )
@@ -133,8 +129,8 @@ def no_flag(case: Case) -> Found | None:
     if not rows.size:
         return None
     return Found(
-        f"{how_many(len(rows), 'episode')} end with neither flag set, first {table.rows(rows)}. They count "
-        "as cut.",
+        f"Neither flag is set at the end of {how_many(len(rows), 'episode')}, first {table.rows(rows)}. "
+        "That counts as cut.",
         "Set terminated where the task was over, truncated where the log stops.",
         rows,
     )

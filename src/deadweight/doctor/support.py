@@ -26,8 +26,7 @@ def labels_of_other_type(case: Case) -> Found | None:
         if _names(ours, as_text=True) & _names(theirs, as_text=True):
             return Found(
                 f"The policy calls its {what}s {show(theirs[0])} ({type(plain(theirs[0])).__name__}) and "
-                "the log "
-                f"{show(ours[0])} ({type(plain(ours[0])).__name__}): no {what} is the same in both.",
+                f"the log {show(ours[0])} ({type(plain(ours[0])).__name__}): no {what} is the same in both.",
                 f"Write the {what}s of both as text, or both as numbers.",
                 columns=("target",),
             )
@@ -59,10 +58,9 @@ def acts_where_never_logged(case: Case) -> Found | None:
     share = float((mass * visits).sum() / visits.sum())
     return Found(
         f"In {len(states):,} of {int((visits > 0).sum()):,} visited states the policy takes actions that "
-        "were never "
-        f"logged there, {share:.1%} of its choices: for example action {show(pair.action_labels[a])} in "
-        "state "
-        f"{show(pair.state_labels[s])} with probability {unseen[s, a]:.3g} ({int(visits[s]):,} visits).",
+        f"were never logged there, {share:.1%} of its choices: for example action "
+        f"{show(pair.action_labels[a])} in state {show(pair.state_labels[s])} with probability "
+        f"{unseen[s, a]:.3g} ({int(visits[s]):,} visits).",
         "Restrict the policy to what was done, or accept that the effect of those actions cannot be seen.",
         case.rows(np.isin(case.log.states, states)),
     )

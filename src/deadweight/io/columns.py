@@ -135,12 +135,11 @@ def read_steps(column: Any) -> Steps:
         missing = _numpy(pc.is_null(column), True)
         return Steps(_numpy(column, 0).astype(np.int64), missing, np.zeros(len(column), dtype=bool))
     numbers = read_numbers(column)
-    values: IntArray | FloatArray = np.nan_to_num(numbers.values, nan=0.0)
-    if bool(np.all(np.abs(values) < EXACT_IN_FLOAT)) and np.array_equal(np.floor(values), values):
-        values = values.astype(np.int64)
+    values = np.where(np.isnan(numbers.values), 0.0, numbers.values)
+    counted = as_whole(values)
     # An infinite step orders nothing, like one that is not a number.
     unreadable = numbers.unreadable | np.isinf(numbers.values)
-    return Steps(values, numbers.missing, unreadable)
+    return Steps(values if counted is None else counted, numbers.missing, unreadable)
 
 
 def read_labels(column: Any) -> LabelColumn:
@@ -200,6 +199,12 @@ def index_labels(column: LabelColumn, what: str) -> tuple[IntArray, Labels]:
     return np.where(present, ranks[column.values] if ranks.size else -1, -1), labels
 
 
+def as_whole(values: FloatArray) -> IntArray | None:
+    """The values as integers if they are whole and small enough to be exact, else None."""
+    exact = bool(np.all(np.abs(values) < EXACT_IN_FLOAT)) and np.array_equal(np.floor(values), values)
+    return values.astype(np.int64) if exact else None
+
+
 def as_labels(values: list[Any]) -> Labels:
     """A flat array of objects, whatever they are."""
     column = np.empty(len(values), dtype=object)
@@ -217,10 +222,8 @@ def _whole_numbers(column: Any) -> LabelColumn | None:
     if pa.types.is_floating(kind):
         values = _numpy(pc.cast(column, pa.float64(), safe=False), np.nan)
         missing = np.isnan(values)
-        values = np.where(missing, 0.0, values)
-        if bool(np.all(np.abs(values) < EXACT_IN_FLOAT)) and np.array_equal(np.floor(values), values):
-            return LabelColumn(values.astype(np.int64), missing, None)
-        return None
+        whole = as_whole(np.where(missing, 0.0, values))
+        return None if whole is None else LabelColumn(whole, missing, None)
     if pa.types.is_integer(kind) or pa.types.is_decimal(kind):
         try:
             return LabelColumn(_numpy(pc.cast(column, pa.int64()), 0), missing, None)

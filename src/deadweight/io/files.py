@@ -34,19 +34,19 @@ def read_files(paths: Sequence[str | Path], choose: Chosen) -> Any:
     except (pa.ArrowException, ValueError) as error:
         raise LogProblem(
             "DW102",
-            f"The files do not fit together: {_brief(error)}",
+            f"The files do not fit together: {brief(error)}",
             fix="Write them with the same columns and types.",
         ) from None
 
 
 def _read_one(path: Path, choose: Chosen) -> Any:
     if path.is_dir():
-        return _read_folder(path, choose)
+        return _read_parquet(parquet_in(path), path, choose)
     try:
         with path.open("rb") as file:
             head = file.read(len(PARQUET_MAGIC))
     except (OSError, ValueError) as error:
-        found = "no such file" if isinstance(error, FileNotFoundError) else _brief(error)
+        found = "no such file" if isinstance(error, FileNotFoundError) else brief(error)
         raise LogProblem(
             "DW101",
             f"Expected a log at {str(path)!r}; found: {found}.",
@@ -69,7 +69,8 @@ def _read_one(path: Path, choose: Chosen) -> Any:
     )
 
 
-def _read_folder(folder: Path, choose: Chosen) -> Any:
+def parquet_in(folder: Path) -> list[Path]:
+    """The Parquet files of a folder and the folders in it, by name."""
     files = sorted(file for suffix in PARQUET for file in folder.rglob(f"*{suffix}") if file.is_file())
     if not files:
         raise LogProblem(
@@ -77,7 +78,7 @@ def _read_folder(folder: Path, choose: Chosen) -> Any:
             f"Expected .parquet files in the folder {str(folder)!r}; found none.",
             fix="Check the folder; CSV files are read one at a time.",
         )
-    return _read_parquet(files, folder, choose)
+    return files
 
 
 def _read_parquet(files: list[Path], base: Path | None, choose: Chosen) -> Any:
@@ -107,12 +108,12 @@ def _blame(files: list[Path], error: Exception) -> LogProblem:
         except (pa.ArrowException, OSError, UnicodeError, ValueError) as reason:
             return LogProblem(
                 "DW102",
-                f"{str(file)!r} is not a readable Parquet file, or was cut short: {_brief(reason)}",
+                f"{str(file)!r} is not a readable Parquet file, or was cut short: {brief(reason)}",
                 fix="Copy or write the file again.",
             )
     return LogProblem(
         "DW102",
-        f"The {len(files)} Parquet files under {str(files[0].parent)!r} do not fit together: {_brief(error)}",
+        f"The {len(files)} Parquet files under {str(files[0].parent)!r} do not fit together: {brief(error)}",
         fix="Write them with the same columns and types.",
     )
 
@@ -136,7 +137,7 @@ def _read_csv(path: Path, choose: Chosen) -> Any:
         empty = "Empty CSV" in str(error)
         raise LogProblem(
             "DW104" if empty else "DW102",
-            f"{str(path)!r} cannot be read as CSV: {_brief(error)}",
+            f"{str(path)!r} cannot be read as CSV: {brief(error)}",
             fix="Expected text in UTF-8 with a header line and as many fields in every line.",
         ) from None
 
@@ -190,7 +191,7 @@ def unique_names(names: Sequence[str]) -> list[str]:
     return list(names)
 
 
-def _brief(error: Exception) -> str:
+def brief(error: Exception) -> str:
     """The first line of another library's message, without control characters, as one sentence."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     text = "".join(c if c.isprintable() else "?" for c in lines[0])[:200]

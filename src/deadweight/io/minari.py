@@ -69,9 +69,8 @@ def _load(name_or_dataset: Any) -> Any:
     except (OSError, ValueError, KeyError) as error:
         here = sorted(minari.list_local_datasets())
         raise DataError(
-            f"No readable Minari data set {show(name_or_dataset)} on this machine ({type(error).__name__}); "
-            "found "
-            f"{', '.join(here) or 'none'}.",
+            f"No readable Minari data set {show(name_or_dataset)} on this machine "
+            f"({type(error).__name__}); found {', '.join(here) or 'none'}.",
             fix=f"Download it first: minari download {name_or_dataset}",
         ) from None
 

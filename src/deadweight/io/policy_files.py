@@ -100,8 +100,7 @@ def _from_table(source: Any, columns: Mapping[str, str] | None) -> TabularPolicy
     if bad.size:
         raise PolicyError(
             f"Column {show(names['prob'])} of {what} must hold a number in every row; row {bad[0]} "
-            "(counting from 0) "
-            "has none.",
+            "(counting from 0) has none.",
             fix="Leave out pairs of probability 0, or write 0.",
         )
     shape = len(labels["state"]), len(labels["action"])
@@ -111,8 +110,7 @@ def _from_table(source: Any, columns: Mapping[str, str] | None) -> TabularPolicy
         s, a = divmod(int(twice[0]), shape[1])
         raise PolicyError(
             f"Every (state, action) has one probability; {what} has several for state "
-            f"{show(labels['state'][s])}, "
-            f"action {show(labels['action'][a])} ({twice.size} pairs like it).",
+            f"{show(labels['state'][s])}, action {show(labels['action'][a])} ({twice.size} pairs like it).",
             fix="Keep one row for each pair.",
         )
     dense = np.zeros(shape[0] * shape[1])

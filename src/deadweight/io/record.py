@@ -121,7 +121,6 @@ def _checked(probs: npt.ArrayLike, env: Any, state: Any) -> FloatArray:
     if values.shape != (env.action_space.n,) or not (values >= 0).all() or abs(values.sum() - 1) > 1e-6:
         raise PolicyError(
             f"In state {state!r} the policy must give {env.action_space.n} probabilities that sum to 1; "
-            "found "
-            f"shape {values.shape}, sum {values.sum():.6g}."
+            f"found shape {values.shape}, sum {values.sum():.6g}."
         )
     return np.asarray(values / values.sum())

@@ -61,12 +61,10 @@ def match_columns(
         free = [name for name in found if name not in names.values()]
         raise LogProblem(
             "DW105",
-            f"{source} needs the columns {', '.join(required)}; missing: {', '.join(missing)}."
-            + did_you_mean(missing[0], free)
-            + f" Found: {_listed(found)}."
-            + hint,
-            fix=f"Add the column, or name yours: columns={{{missing[0]!r}: 'your name'}} "
-            f"(--columns {missing[0]}=your_name).",
+            f"{source[0].upper() + source[1:]} needs the columns {', '.join(required)}; missing: "
+            f"{', '.join(missing)}." + did_you_mean(missing[0], free) + f" Found: {_listed(found)}." + hint,
+            fix="Add the column, or name yours: columns={{missing[0]!r}: 'your name'} (--columns "
+            f"{missing[0]}=your_name).",
         )
     return names
 

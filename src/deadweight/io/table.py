@@ -18,6 +18,7 @@ from deadweight.io.columns import (
     LabelColumn,
     Numbers,
     Steps,
+    as_whole,
     index_labels,
     join_labels,
     read_flags,
@@ -194,9 +195,9 @@ class LogTable:
             # A file without types writes a hole among numbers as a word.
             numbers = self.numbers("next_state")
             if numbers.from_text and not numbers.unreadable.any():
-                whole = np.where(numbers.missing, -1.0, numbers.values)
-                if np.array_equal(np.floor(whole), whole):
-                    following = LabelColumn(whole.astype(np.int64), numbers.missing | (whole == -1), None)
+                whole = as_whole(np.where(numbers.missing, -1.0, numbers.values))
+                if whole is not None:
+                    following = LabelColumn(whole, whole == -1, None)
         return join_labels(self.labels("state"), following)
 
     def trajectories(self) -> Trajectories:

@@ -11,6 +11,7 @@ from deadweight.io.findings import Check, Found, show
 from deadweight.io.table import LogTable
 
 TOLERANCE = 1e-6  # single precision
+SMALLEST = 1e-100  # below, it is as good as 0, and its inverse overflows
 CODES = {"behaviour_prob": 400, "target_prob": 410}
 FIX = {
     "behaviour_prob": "Log the probability with which the action was chosen, or leave the column out and "
@@ -51,8 +52,7 @@ def logarithms(table: LogTable, name: str) -> Found | None:
         return None
     return Found(
         f"{table.called(name)} must hold probabilities; its values from {values.min():.6g} to "
-        f"{values.max():.6g} "
-        "look like log-probabilities.",
+        f"{values.max():.6g} look like log-probabilities.",
         "Store exp of them.",
         np.flatnonzero(values < 0),
     )
@@ -87,15 +87,14 @@ def out_of_range(table: LogTable, name: str) -> Found | None:
 
 
 def zero(table: LogTable, name: str) -> Found | None:
-    """An action that was taken, with probability zero."""
-    rows = np.flatnonzero(table.numbers(name).values == 0)
+    """An action that was taken, with probability zero or as good as zero."""
+    rows = np.flatnonzero(table.numbers(name).values < SMALLEST)
     if name == "target_prob" or not rows.size:
         return None
     return Found(
         f"{table.called(name)} is 0 in {table.rows(rows)}, but the action was taken there.",
         "A logged action has a positive behaviour probability: correct the column (rounded to 0?), or "
-        "leave it "
-        "out and estimate it from counts (--behaviour counts).",
+        "leave it out and estimate it from counts (--behaviour counts).",
         rows,
     )
 

@@ -15,9 +15,8 @@ def restarted(table: LogTable) -> Found | None:
     if not again.size:
         return None
     return Found(
-        f"Every episode needs an id of its own; {table.episodes(again)} hold several: their steps start "
-        "again in "
-        f"{table.rows(again)}.",
+        f"Every episode needs an id of its own; {table.episodes(again)} share one with others: steps start "
+        f"again in {table.rows(again)}.",
         "Make the ids unique, for example by joining them with a user, a site or a date.",
         again,
         ("step",),
@@ -34,9 +33,8 @@ def identical_rows(table: LogTable) -> Found | None:
     if not rows.size or not same.all():
         return None
     return Found(
-        f"Every step must occur once; {how_many(len(rows), 'row')} repeat another in every column of the "
-        "log, "
-        f"first {table.rows(rows)}.",
+        f"Every step must occur once; found {how_many(len(rows), 'row')} equal to another in every column "
+        f"of the log, first {table.rows(rows)}.",
         "Remove duplicates, for example with .drop_duplicates() or SELECT DISTINCT; check the join that "
         "made them.",
         rows,
@@ -51,8 +49,8 @@ def repeated_steps(table: LogTable) -> Found | None:
         return None
     rows = np.unique(np.concatenate([first, second]))
     return Found(
-        f"Every step must occur once; {table.episodes(second)} have a step in more than one row: for example "
-        f"rows {first[0]:,} and {second[0]:,} are both step {show(table.steps.values[first[0]])}.",
+        f"Every step must occur once; found several rows for a step in {table.episodes(second)}: for "
+        f"example rows {first[0]:,} and {second[0]:,} are both step {show(table.steps.values[first[0]])}.",
         "Keep one row a step, or give the episodes ids of their own.",
         rows,
         ("step",),
@@ -65,8 +63,8 @@ def next_state_of_other_type(table: LogTable) -> Found | None:
         return None
     kinds = table.kinds("next_state") or [str(table.arrow("next_state").type)]
     return Found(
-        f"{table.called('next_state')} must hold the same labels as {table.called('state')}, which has type "
-        f"{table.arrow('state').type}; found {', '.join(kinds)}.",
+        f"{table.called('next_state')} must hold the same labels as {table.called('state')}, which has "
+        f"type {table.arrow('state').type}; found {', '.join(kinds)}.",
         "Convert both to text, or both to whole numbers; leave next_state empty where it is unknown.",
         columns=("next_state",),
     )
@@ -85,8 +83,8 @@ def next_state_disagrees(table: LogTable) -> Found | None:
         return None
     row, after = int(first[wrong][0]), int(second[wrong][0])
     return Found(
-        f"next_state must be the state of the following step; {show(both[n + row])} in {table.where(row)} is "
-        f"followed by state {show(both[after])} in row {after:,} ({how_many(len(rows), 'row')} like it).",
+        f"next_state must be the state of the following step; {show(both[n + row])} in {table.where(row)} "
+        f"is followed by state {show(both[after])} in row {after:,} ({how_many(len(rows), 'row')} like it).",
         "Check the order of the steps and the ids; or leave next_state empty except at truncated last steps.",
         rows,
         ("next_state",),

@@ -12,6 +12,7 @@ from deadweight.io.table import LogTable
 from deadweight.typing import BoolArray
 
 Run = Callable[[LogTable], Found | None]
+LARGEST = 1e100
 
 
 def same_label_twice(name: str) -> Run:
@@ -82,7 +83,7 @@ def missing_label(name: str) -> Run:
 
 def _missing(table: LogTable, name: str, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Found:
     return Found(
-        f"Every row needs a {name}; {table.called(name)} has none in {table.rows(rows)}.",
+        f"The {name} is needed in every row; {table.called(name)} has none in {table.rows(rows)}.",
         f"Fill in the {name}, or remove the episodes that lack it.",
         rows,
     )
@@ -111,13 +112,14 @@ def reward_unreadable(table: LogTable) -> Found | None:
 
 
 def reward_infinite(table: LogTable) -> Found | None:
-    """A reward of plus or minus infinity."""
+    """A reward of plus or minus infinity, or so large that sums of squares are."""
     values = table.numbers("reward").values
-    rows = np.flatnonzero(np.isinf(values))
+    rows = np.flatnonzero(np.abs(values) > LARGEST)
     if not rows.size:
         return None
     return Found(
-        f"Rewards must be finite; {table.called('reward')} has {values[rows[0]]} in {table.rows(rows)}.",
+        f"Rewards must be finite and at most {LARGEST:g} in size; {table.called('reward')} has "
+        f"{values[rows[0]]} in {table.rows(rows)}.",
         "Replace infinite rewards by the number that they stand for, or remove their episodes.",
         rows,
     )
