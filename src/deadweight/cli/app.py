@@ -192,3 +192,14 @@ def study(
     from deadweight.cli.study import study as run
 
     run(name, runs, workers, out)
+
+
+@app.command()
+def benchmark(
+    only: Annotated[str, typer.Option(help="Names of cases, separated by commas; all by default.")] = "",
+    scale: Annotated[float, typer.Option(min=0.001, help="Size of the problems; 1 is the documented one.")] = 1.0,
+) -> None:
+    """Time against plain references, as ratios measured in pairs."""
+    from deadweight.cli.benchmark import benchmark as run
+
+    run(only, scale)
