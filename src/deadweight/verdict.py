@@ -62,8 +62,7 @@ def verdict(estimate: Estimate, baseline: Estimate | float) -> Verdict:
     name = "the behaviour policy" if isinstance(baseline, Estimate) else "the baseline"
     numbers = (
         f"{estimate.name} puts the new policy at {centre:.4g} against {value:.4g} for {name}: a difference "
-        f"of {centre - value:+.4g}, between {lower:+.4g} and {upper:+.4g} with {estimate.level:.0%} "
-        f"confidence ({how})."
+        f"of {centre - value:+.4g}, {_range(lower, upper)} with {estimate.level:.0%} confidence ({how})."
     )
     slack = ROUNDING * max(abs(centre), abs(value))
     weak = _weakness(estimate)
@@ -76,6 +75,13 @@ def verdict(estimate: Estimate, baseline: Estimate | float) -> Verdict:
     if "no-support" in estimate.flags:
         reasons.append("Actions that were never logged are left out of this comparison.")
     return Verdict(answer, tuple(reasons), centre - value, (lower, upper))
+
+
+def _range(lower: float, upper: float) -> str:
+    """The two ends in words."""
+    if math.isfinite(lower) and math.isfinite(upper):
+        return f"between {lower:+.4g} and {upper:+.4g}"
+    return "which could be anything" if lower == -upper else f"from {lower:+.4g} to {upper:+.4g}"
 
 
 def _can_be_paired(estimate: Estimate) -> bool:
@@ -110,7 +116,7 @@ def _difference(
         return interval[0] - baseline, interval[1] - baseline, "interval of the estimate"
     paired = estimate.influence if _can_be_paired(estimate) else None
     other = None if paired is None else baseline.influence
-    if paired is not None and other is not None:
+    if paired is not None and other is not None and len(paired) > 1:
         spread = paired - other
         error = t_error(estimate, float(spread.std(ddof=1)) / math.sqrt(len(spread)), estimate.level)
         half = error + (estimate.bias_allowance or 0.0)
