@@ -16,7 +16,10 @@ from deadweight.results import Estimate
 from deadweight.verdict import Verdict, verdict
 
 # Which estimate the verdict rests on: corrected and state-based ones first, the naive average never.
-HEADLINES = ("C-WSPDIS", "C-WSIS", "WDRSIS", "WDR", "C-SPDIS", "C-SIS", "DRSIS", "DR", "WSPDIS", "WPDIS", "WIS")
+HEADLINES = (
+    *("C-WSPDIS", "C-WSIS", "WDRSIS", "WDR", "C-SPDIS", "C-SIS", "DRSIS", "DR"),
+    *("WSPDIS", "WPDIS", "WIS"),
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,10 +34,9 @@ def encode(values: AnyArray, what: str) -> tuple[IntArray, Labels]:
     if integers.size == 0:
         return integers, np.arange(0)
     largest = int(integers.max())
-    if int(integers.min()) >= 0:
-        # Counting the distinct labels needs a sort; labels that are dense by their number need none.
-        if largest <= 1_000 or is_dense(largest, np.unique(integers).size):
-            return integers, np.arange(largest + 1)
+    # Counting the distinct labels needs a sort; labels that are dense by their number need none.
+    if int(integers.min()) >= 0 and (largest <= 1_000 or is_dense(largest, np.unique(integers).size)):
+        return integers, np.arange(largest + 1)
     labels, codes = np.unique(integers, return_inverse=True)
     return codes.astype(np.int64, copy=False), labels
 

@@ -47,8 +47,8 @@ class PolicyPair:
         """pi_e of all actions, or an error that says why `what` needs it."""
         if self.pi_e is None:
             raise EstimationError(
-                f"{what} needs the evaluation policy for all actions; found only the log's target_prob of the "
-                "action taken.",
+                f"{what} needs the evaluation policy for all actions; found only the log's target_prob of "
+                "the action taken.",
                 fix="Pass pi_e as a TabularPolicy.",
             )
         return self.pi_e
@@ -97,9 +97,9 @@ def _read(policy: TabularPolicy, log: Trajectories) -> _Table:
 def _matching_labels(own: Labels | None, size: int, logged: Labels) -> Labels | None:
     """The labels by which a policy is matched with a log; None where its row numbers do.
 
-    A log whose labels are numbers is matched by number with a policy that only numbers its rows. A short log of
-    a large problem visits few of its states, whose numbers are then encoded as sparse ids: a policy without
-    labels that has a row for each of those numbers means the numbers.
+    A log whose labels are numbers is matched by number with a policy that only numbers its rows. A short log
+    of a large problem visits few of its states, whose numbers are then encoded as sparse ids: a policy
+    without labels that has a row for each of those numbers means the numbers.
     """
     if logged.dtype.kind not in "iu" or len(logged) == 0 or logged[0] < 0:
         return own
@@ -149,7 +149,7 @@ def _rows_of(
 
 
 def _all_labels(logged: Labels, own: Sequence[tuple[Labels | None, int]]) -> Labels:
-    """Labels of the log, then those that only a policy knows; a policy without labels may know more numbers."""
+    """Labels of the log, then those that only a policy knows, or the numbers of its further rows."""
     seen: set[Any] = set()
     extra: list[Any] = []
     for labels, _ in own:

@@ -29,6 +29,7 @@ def stores(work):
         (0.0068, 0.0001, "within error"),
         (0.0068, 0.00001, "differs"),
         (0.0068, float("nan"), "differs"),
+        (0.9, 0.5, "differs"),
     ],
 )
 def test_verdicts(value, error, expected):

@@ -13,7 +13,9 @@ STUDIES = ("automatic",)
 def study(name: str, runs: int, workers: int, out: Path) -> None:
     """Make the runs that are not there yet, print the table, and write it beside them."""
     if name not in STUDIES:
-        raise OptionError(f"There is no study {name!r}.{did_you_mean(name, STUDIES)}", fix=f"Studies: {', '.join(STUDIES)}.")
+        raise OptionError(
+            f"There is no study {name!r}.{did_you_mean(name, STUDIES)}", fix=f"Studies: {', '.join(STUDIES)}."
+        )
     from deadweight.studies.automatic import markdown
     from deadweight.studies.automatic import study as lines_of
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -141,7 +142,7 @@ class _Chain:
         self.d, self.v = np.zeros(len(self.nodes)), r.copy()
         self.d[np.searchsorted(self.nodes, sums.starts.keys)] = sums.starts.sums[0] / sums.n
         cuts = np.searchsorted(times[source], np.arange(int(times[-1]) + 2))
-        spans = [slice(lo, hi) for lo, hi in zip(cuts[:-1], cuts[1:], strict=True) if hi > lo]
+        spans = [slice(lo, hi) for lo, hi in pairwise(cuts) if hi > lo]
         for span in spans:
             np.add.at(self.d, to[span], self.d[source[span]] * flow[span])
         for span in reversed(spans):

@@ -113,7 +113,7 @@ def _density_ratio(question: Question, weighting: Weighting) -> Family:
         raise EstimationError(
             f"SDRE has one form for terminated and one for truncated episodes; this log has {ended} of the "
             f"first and {n - ended} of the second kind.",
-            fix='Say which to use: mode="policy" counts steps; "published" and "corrected" are also possible.',
+            fix='Say which to use: mode="policy" counts steps; "published" and "corrected" do so too.',
         )
     if mode == "episodic" and ended < n:
         raise EstimationError(

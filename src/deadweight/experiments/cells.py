@@ -34,7 +34,8 @@ def verdict(measured: Mean, paper: float | None, runs: int, paper_runs: int) -> 
     """Whether a measured number is the printed one.
 
     "exact" when it rounds to it; "within error" when they are at most three standard errors of their
-    difference apart, taking the paper's number for a mean over its own independent runs; else "differs".
+    difference apart, taking the paper's number for a mean over its own independent runs, and no further than
+    that number itself, or any error would agree if its own error is large enough; else "differs".
 
     >>> verdict(Mean(0.00672, 0.001), 0.0067, 50, 50), verdict(Mean(0.008, 0.001), 0.0067, 50, 50)
     ('exact', 'within error')
@@ -45,7 +46,7 @@ def verdict(measured: Mean, paper: float | None, runs: int, paper_runs: int) -> 
     if apart <= HALF_A_DIGIT + SINGLE_PRECISION * abs(paper):
         return EXACT_MATCH
     spread = measured.std_error * math.sqrt(1.0 + runs / paper_runs)
-    return WITHIN_ERROR if apart <= STANDARD_ERRORS * spread else DIFFERS
+    return WITHIN_ERROR if apart <= min(STANDARD_ERRORS * spread, paper) else DIFFERS
 
 
 def cells(table: Table, results: Results) -> list[Cell]:

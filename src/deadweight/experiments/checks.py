@@ -194,7 +194,7 @@ def drops_everything(results: Results) -> Finding:
         results,
         lambda s: f"{results.n_dropped(s, 'WSIS'):.1f} of 10 states, {results.dropped_share(s, 'WSIS'):.0%}",
     )
-    verdict = FAILS if shares[-1] >= 0.99 else HOLDS
+    verdict = FAILS if shares[-1] >= 0.99 else _judge(share > 0.01 for share in shares)
     return Finding(verdict, f"states and share of steps dropped at n = {text}")
 
 

@@ -98,8 +98,8 @@ def as_markdown(found: Found) -> str:
             "",
             "± is the Monte-Carlo standard error over the runs. A cell is *exact* when it rounds to the "
             "printed number, *within error* when it is at most three standard errors of the difference away "
-            "from it, the paper's number being a mean over its own runs. Where errors have heavy tails the "
-            "standard error, and so this limit, is too small.",
+            "from it (the paper's number being a mean over its own runs) and at most twice as large. Where "
+            "errors have heavy tails the standard error, and so this limit, is too small.",
             "",
             *(text for table in TABLES.values() for text in _section(table, every)),
         ]

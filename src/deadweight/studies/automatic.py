@@ -113,7 +113,7 @@ def markdown(lines: list[Line]) -> str:
         if not some:
             continue
         columns = [[line.ratios[j] for line in some] for j in range(len(COMPARISONS))]
-        rows.append([f"**geometric mean, {title}**", "", *(str(geometric_mean(column)) for column in columns)])
+        rows.append([f"**geometric mean, {title}**", "", *(str(geometric_mean(some)) for some in columns)])
         worst = [max(column, key=lambda ratio: ratio.value) for column in columns]
         rows.append([f"**worst, {title}**", "", *map(str, worst)])
     table = [heads, ["---", "---", *["---:"] * len(COMPARISONS)], *rows]
