@@ -26,9 +26,8 @@ def states(log_path: str, target: str, behaviour: str, drop: str, gamma: float, 
     if json:
         print(json_module.dumps(_document(report, path), indent=2, allow_nan=False, default=str))
         return
-    print(
-        f"{len(report):,} visited states, dearest in variance first; {int(report.dropped.sum())} are dropped.\n"
-    )
+    dropped = int(report.dropped.sum())
+    print(f"{len(report):,} visited states, dearest in variance first; {dropped} are dropped.\n")
     print_table(STATE_HEADINGS, report.cells()[:top])
     if len(report) > top:
         print(f"... and {len(report) - top:,} more (--top {len(report)} shows them all).")

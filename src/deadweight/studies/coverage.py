@@ -1,0 +1,203 @@
+"""Do the intervals cover? Every kind of interval on many logs of problems whose answer is known.
+
+A cell is a problem and a number of episodes; a run is one log of it. Each run asks whether every kind of
+interval holds the value that it claims to hold, how wide it is, and whether the verdict says "better" where
+the evaluation policy *is* the behaviour policy. In the hidden problems every fitted model is wrong. A run
+depends on its cell and its number only, so that a study can be stopped, resumed, extended and repeated in
+part.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deadweight.behaviour import estimate_behaviour
+from deadweight.domains import Problem, inventory, stochastic_lift
+from deadweight.estimate import estimate, evaluate
+from deadweight.mdp import TabularMDP, policy_value
+from deadweight.negligible.coverage import DropWarning
+from deadweight.results import Estimate
+from deadweight.studies.problems import StudyProblem, study_problems
+from deadweight.trajectories import Trajectories
+from deadweight.transitions import entry_rows
+from deadweight.typing import FloatArray
+from deadweight.verdict import verdict
+
+LEVEL = 0.95
+RESAMPLES = 200
+SEED = 2024
+AUTO = ("WPDIS", "C-WSPDIS", "WDRSIS")
+# Problems of the other studies, with their numbers of episodes.
+FROM_STUDIES = (
+    "taxi, 10 steps",
+    "conveyor belt",
+    "river",
+    "machine repair",
+    "windy grid",
+    "random 8 x 3",
+    "random 30 x 4",
+    "random 60 x 5, sparse reward",
+    "hidden 8 x 3",
+    "hidden 20 x 2",
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One interval of one run."""
+
+    estimator: str
+    interval: str
+    covers: str
+    lower: float
+    upper: float
+    target: float
+
+    @property
+    def covered(self) -> bool:
+        """Whether the interval holds its target."""
+        return self.lower <= self.target <= self.upper
+
+
+@cache
+def cells() -> dict[str, StudyProblem]:
+    """All cells by name."""
+    known = {one.name: one for one in study_problems()}
+    chosen = [known[name] for name in FROM_STUDIES]
+    chosen += [
+        StudyProblem("stochastic lift 7, 12 steps", cut(stochastic_lift(7), 12), 300),
+        StudyProblem("inventory, 10 steps", inventory(10, horizon=10, pi_e="softened-optimal"), 250),
+        replace(known["random 8 x 3"], episodes=800),
+        replace(known["hidden 8 x 3"], episodes=1200),
+    ]
+    return {f"{cell.name}, n = {cell.episodes}": cell for cell in chosen}
+
+
+def cut(problem: Problem, horizon: int) -> Problem:
+    """The problem with every episode cut at a horizon."""
+    mdp = problem.mdp
+    short = TabularMDP._trusted(mdp.P, mdp.r, mdp.d0, horizon, mdp.transition_rewards)
+    return Problem(f"{problem.name}, {horizon} steps", short, problem.pi_e, problem.pi_b)
+
+
+def possible_returns(mdp: TabularMDP, horizon: int) -> tuple[float, float]:
+    """The smallest and the largest return that an episode can have, by dynamic programming."""
+    rows = entry_rows(mdp.P)
+    paid = mdp.r.ravel()[rows] if mdp.transition_rewards is None else mdp.transition_rewards
+    states = rows // mdp.n_actions
+
+    def extreme(choose: np.ufunc, worst: float) -> FloatArray:
+        v = np.zeros(mdp.n_states + 1)
+        for _ in range(horizon):
+            following = np.full(mdp.n_states + 1, worst)
+            choose.at(following, states, paid + v[mdp.P.indices])
+            following[-1] = 0.0
+            v = following
+        return v[:-1][mdp.d0 > 0]
+
+    return float(extreme(np.minimum, np.inf).min()), float(extreme(np.maximum, -np.inf).max())
+
+
+def run(name: str, number: int) -> dict[str, Any]:
+    """All intervals and null verdicts of one run, ready for JSON."""
+    cell = cells()[name]
+    log = cell.sample(np.random.SeedSequence([SEED, list(cells()).index(name), number]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DropWarning)
+        rows = list(intervals(cell, log))
+        better = dict(null_verdicts(cell, log))
+    return {"run": number, "rows": [[*vars(row).values()] for row in rows], "better": better}
+
+
+def intervals(cell: StudyProblem, log: Trajectories) -> Iterator[Row]:
+    """Every kind of interval on one log."""
+    problem = cell.problem
+    horizon, truth = problem.horizon, problem.true_value
+    assert horizon is not None
+    settings: dict[str, Any] = {
+        "level": LEVEL,
+        "resamples": RESAMPLES,
+        "return_range": possible_returns(problem.mdp, horizon),
+    }
+
+    def ask(estimator: str, kind: str, drop: Any) -> Estimate:
+        return estimate(estimator, log, cell.pi_e, cell.pi_b, drop=drop, interval=kind, **settings)
+
+    table = evaluate(log, cell.pi_e, cell.pi_b, AUTO, drop="auto", interval="auto", **settings)
+    for estimator in AUTO:
+        yield _row(table[estimator], truth)
+    dropped = table["C-WSPDIS"].drop
+    for kind in ("student-t", "bootstrap", "bca"):
+        yield _row(ask("WPDIS", kind, None), truth)
+        yield _row(ask("WSPDIS", kind, dropped), truth)
+    for kind in ("guaranteed", "bernstein"):
+        yield _row(ask("IS", kind, None), truth)
+    bound = ask("SIS", "guaranteed", "auto")
+    yield _row(bound, _value_of_mu(cell, bound.details["interval"]["dropped"]))
+
+
+def null_verdicts(cell: StudyProblem, log: Trajectories) -> Iterator[tuple[str, bool]]:
+    """Whether the verdict says "better" when pi_e is pi_b: with pi_b known, and with pi_b from counts."""
+    for how, pi_b in (("known", cell.pi_b), ("counts", estimate_behaviour(log))):
+        table = evaluate(log, cell.pi_b, pi_b, ["BEHAVIOUR", *AUTO], drop="auto", interval="auto")
+        for estimator in AUTO:
+            yield f"{estimator}, pi_b {how}", verdict(table[estimator], table["BEHAVIOUR"]).answer == "better"
+
+
+def _row(found: Estimate, target: float) -> Row:
+    assert found.interval is not None
+    made = found.details["interval"]
+    return Row(found.name, made["kind"], made["covers"], *found.interval, target)
+
+
+def _value_of_mu(cell: StudyProblem, dropped: list[Any]) -> float:
+    """Exact value of the policy equal to pi_b in the dropped states and to pi_e elsewhere."""
+    problem = cell.problem
+    shown = np.arange(problem.mdp.n_states) if cell.shown is None else cell.shown
+    mask = np.isin(shown, dropped)[:, None]
+    return policy_value(problem.mdp, np.where(mask, problem.pi_b.probs, problem.pi_e.probs))
+
+
+def study(out: Path, runs: int, workers: int = 1, only: Iterable[str] | None = None) -> Iterator[str]:
+    """Make all runs that `out` does not hold yet; yields the name of each finished cell."""
+    folder = out / "runs"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in cells() if only is None else only:
+        path = folder / f"{name.replace(' ', '-').replace(',', '').replace('=', '')}.jsonl"
+        done = {record["run"] for record in read_records(path)}
+        missing = [number for number in range(runs) if number not in done]
+        with path.open("a") as file:
+            if file.tell():  # an interrupted run may have left half a line
+                file.write("\n")
+            for record in _records(name, missing, workers):
+                file.write(json.dumps({"cell": name, **record}) + "\n")
+                file.flush()
+        yield name
+
+
+def _records(name: str, numbers: list[int], workers: int) -> Iterator[dict[str, Any]]:
+    if workers == 1 or not numbers:
+        yield from (run(name, number) for number in numbers)
+        return
+    with ProcessPoolExecutor(workers) as pool:
+        yield from pool.map(run, [name] * len(numbers), numbers, chunksize=5)
+
+
+def read_records(path: Path) -> list[dict[str, Any]]:
+    """The runs of a file; a line that was cut short by an interruption is left out."""
+    records = []
+    for line in path.read_text().split("\n") if path.exists() else []:
+        try:
+            records.append(json.loads(line))
+        except json.JSONDecodeError:
+            continue
+    return records

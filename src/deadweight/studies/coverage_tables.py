@@ -1,0 +1,87 @@
+"""The coverage study as tables: how often each interval held its target, and how wide it was."""
+
+from __future__ import annotations
+
+import csv
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from deadweight.studies.coverage import Row, read_records
+
+HEADINGS = ("cell", "runs", "estimator", "interval", "covers", "coverage", "std_error", "median_width")
+
+
+@dataclass(frozen=True)
+class Line:
+    """One kind of interval of one estimator in one cell."""
+
+    cell: str
+    runs: int
+    estimator: str
+    interval: str
+    covers: str
+    coverage: float
+    std_error: float
+    median_width: float
+
+
+def summarise(out: Path, runs: int | None = None) -> tuple[list[Line], dict[str, dict[str, float]]]:
+    """Lines of the first `runs` runs, and per cell the share of wrong "better" verdicts."""
+    lines: list[Line] = []
+    better: dict[str, dict[str, float]] = {}
+    for path in sorted((out / "runs").glob("*.jsonl")):
+        records = {r["run"]: r for r in read_records(path) if runs is None or r["run"] < runs}
+        if not records:
+            continue
+        cell = next(iter(records.values()))["cell"]
+        groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
+        for record in records.values():
+            for values in record["rows"]:
+                row = Row(*values)
+                groups[row.estimator, row.interval].append(row)
+        for (estimator, interval), rows in groups.items():
+            share = float(np.mean([row.covered for row in rows]))
+            error = float(np.sqrt(share * (1 - share) / len(rows)))
+            width = float(np.median([row.upper - row.lower for row in rows]))
+            covers = "V(mu_D)" if estimator == "SIS" else "V(pi_e)"
+            lines.append(Line(cell, len(rows), estimator, interval, covers, share, error, width))
+        names = next(iter(records.values()))["better"]
+        better[cell] = {name: float(np.mean([r["better"][name] for r in records.values()])) for name in names}
+    return lines, better
+
+
+def write_tables(out: Path, runs: int | None = None) -> str:
+    """Write coverage.csv and coverage.md into the folder; returns the text of the second."""
+    lines, better = summarise(out, runs)
+    with (out / "coverage.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(HEADINGS)
+        writer.writerows([getattr(line, heading) for heading in HEADINGS] for line in lines)
+    text = "\n\n".join([_wide(lines, "coverage"), _wide(lines, "median_width"), _better(better)])
+    (out / "coverage.md").write_text(text + "\n")
+    return text
+
+
+def _wide(lines: list[Line], what: str) -> str:
+    """A Markdown table with a row a cell and a column for each estimator and interval."""
+    columns = list(dict.fromkeys((line.interval, line.estimator) for line in lines))
+    cells = list(dict.fromkeys(line.cell for line in lines))
+    found = {(line.cell, line.interval, line.estimator): getattr(line, what) for line in lines}
+    form = "{:.3f}" if what == "coverage" else "{:.3g}"
+    heads = [what.replace("_", " "), *(f"{interval} {estimator}" for interval, estimator in columns)]
+    rows = [[cell, *(form.format(found[cell, *column]) for column in columns)] for cell in cells]
+    return _markdown(heads, rows)
+
+
+def _better(better: dict[str, dict[str, float]]) -> str:
+    names = list(next(iter(better.values()), {}))
+    rows = [[cell, *(f"{shares[name]:.3f}" for name in names)] for cell, shares in better.items()]
+    return _markdown(['wrongly "better"', *names], rows)
+
+
+def _markdown(heads: list[str], rows: list[list[str]]) -> str:
+    lines = [heads, ["---"] + ["---:"] * (len(heads) - 1), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

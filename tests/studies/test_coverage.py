@@ -1,0 +1,57 @@
+"""The coverage study: its pieces exactly, one run, and that it can be resumed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import deadweight as dw
+from deadweight.studies import coverage
+from deadweight.studies.coverage_tables import summarise, write_tables
+
+CELL = "hidden 8 x 3, n = 300"
+
+
+def test_cells_are_enough_and_some_hide_what_matters() -> None:
+    cells = coverage.cells()
+    assert len(cells) >= 8
+    assert any(cell.shown is not None for cell in cells.values())
+    assert all(cell.problem.horizon is not None for cell in cells.values())
+
+
+def test_possible_returns_by_hand() -> None:
+    mdp = dw.TabularMDP(
+        P=[
+            [[0.5], [1.0]],
+        ],
+        R=[[2.0, -1.0]],
+        d0=[1.0],
+    )
+    assert coverage.possible_returns(mdp, 3) == (-3.0, 6.0)
+
+
+def test_returns_stay_within_what_is_possible() -> None:
+    for cell in coverage.cells().values():
+        lowest, highest = coverage.possible_returns(cell.problem.mdp, cell.problem.horizon)
+        log = cell.problem.sample(50, seed=0)
+        returns = np.add.reduceat(log.rewards, log.offsets[:-1])
+        assert lowest - 1e-9 <= returns.min() <= returns.max() <= highest + 1e-9
+
+
+def test_value_of_the_dropped_policy_in_the_states_that_are_shown() -> None:
+    cell = coverage.cells()[CELL]
+    everything = list(range(8))
+    assert coverage._value_of_mu(cell, []) == pytest.approx(cell.problem.true_value)
+    assert coverage._value_of_mu(cell, everything) == pytest.approx(cell.problem.behaviour_value)
+
+
+def test_a_study_resumes_and_is_the_same(tmp_path) -> None:
+    assert list(coverage.study(tmp_path / "once", 2, only=[CELL])) == [CELL]
+    list(coverage.study(tmp_path / "twice", 1, only=[CELL]))
+    file = next((tmp_path / "twice" / "runs").glob("*.jsonl"))
+    file.write_text(file.read_text() + '{"cell": "cut sho')
+    list(coverage.study(tmp_path / "twice", 2, only=[CELL]))
+    assert summarise(tmp_path / "twice") == summarise(tmp_path / "once")
+    text = write_tables(tmp_path / "once")
+    assert CELL in text
+    assert (tmp_path / "once" / "coverage.csv").read_text().count("\n") == 13
