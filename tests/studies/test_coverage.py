@@ -49,7 +49,7 @@ def test_a_study_resumes_and_is_the_same(tmp_path) -> None:
     assert list(coverage.study(tmp_path / "once", 2, only=[CELL])) == [CELL]
     list(coverage.study(tmp_path / "twice", 1, only=[CELL]))
     file = next((tmp_path / "twice" / "runs").glob("*.jsonl"))
-    file.write_text(file.read_text() + '{"cell": "cut sho')
+    file.write_text(file.read_text() + '{"name": "cut sho')
     list(coverage.study(tmp_path / "twice", 2, only=[CELL]))
     assert summarise(tmp_path / "twice") == summarise(tmp_path / "once")
     text = write_tables(tmp_path / "once")

@@ -9,10 +9,8 @@ part.
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -27,6 +25,7 @@ from deadweight.mdp import TabularMDP, policy_value
 from deadweight.negligible.coverage import DropWarning
 from deadweight.results import Estimate
 from deadweight.studies.problems import StudyProblem, study_problems
+from deadweight.studies.runs import make_runs
 from deadweight.trajectories import Trajectories
 from deadweight.transitions import entry_rows
 from deadweight.typing import FloatArray
@@ -115,7 +114,7 @@ def run(name: str, number: int) -> dict[str, Any]:
         warnings.simplefilter("ignore", DropWarning)
         rows = list(intervals(cell, log))
         better = dict(null_verdicts(cell, log))
-    return {"run": number, "rows": [[*vars(row).values()] for row in rows], "better": better}
+    return {"rows": [[*vars(row).values()] for row in rows], "better": better}
 
 
 def intervals(cell: StudyProblem, log: Trajectories) -> Iterator[Row]:
@@ -169,35 +168,6 @@ def _value_of_mu(cell: StudyProblem, dropped: list[Any]) -> float:
 
 def study(out: Path, runs: int, workers: int = 1, only: Iterable[str] | None = None) -> Iterator[str]:
     """Make all runs that `out` does not hold yet; yields the name of each finished cell."""
-    folder = out / "runs"
-    folder.mkdir(parents=True, exist_ok=True)
     for name in cells() if only is None else only:
-        path = folder / f"{name.replace(' ', '-').replace(',', '').replace('=', '')}.jsonl"
-        done = {record["run"] for record in read_records(path)}
-        missing = [number for number in range(runs) if number not in done]
-        with path.open("a") as file:
-            if file.tell():  # an interrupted run may have left half a line
-                file.write("\n")
-            for record in _records(name, missing, workers):
-                file.write(json.dumps({"cell": name, **record}) + "\n")
-                file.flush()
+        make_runs(out / "runs", name, run, runs, workers)
         yield name
-
-
-def _records(name: str, numbers: list[int], workers: int) -> Iterator[dict[str, Any]]:
-    if workers == 1 or not numbers:
-        yield from (run(name, number) for number in numbers)
-        return
-    with ProcessPoolExecutor(workers) as pool:
-        yield from pool.map(run, [name] * len(numbers), numbers, chunksize=5)
-
-
-def read_records(path: Path) -> list[dict[str, Any]]:
-    """The runs of a file; a line that was cut short by an interruption is left out."""
-    records = []
-    for line in path.read_text().split("\n") if path.exists() else []:
-        try:
-            records.append(json.loads(line))
-        except json.JSONDecodeError:
-            continue
-    return records

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from deadweight.studies.coverage import Row, read_records
+from deadweight.studies.coverage import Row
+from deadweight.studies.runs import read_runs
 
 HEADINGS = ("cell", "runs", "estimator", "interval", "covers", "coverage", "std_error", "median_width")
 
@@ -33,10 +34,10 @@ def summarise(out: Path, runs: int | None = None) -> tuple[list[Line], dict[str,
     lines: list[Line] = []
     better: dict[str, dict[str, float]] = {}
     for path in sorted((out / "runs").glob("*.jsonl")):
-        records = {r["run"]: r for r in read_records(path) if runs is None or r["run"] < runs}
+        records = {r["run"]: r for r in read_runs(path) if runs is None or r["run"] < runs}
         if not records:
             continue
-        cell = next(iter(records.values()))["cell"]
+        cell = next(iter(records.values()))["name"]
         groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
         for record in records.values():
             for values in record["rows"]:

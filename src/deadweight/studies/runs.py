@@ -23,6 +23,8 @@ def make_runs(folder: Path, name: str, run: Run, runs: int, workers: int = 1) ->
     done = {record["run"]: record for record in read_runs(path)}
     missing = [number for number in range(runs) if number not in done]
     with path.open("a", encoding="utf-8") as file:
+        if file.tell():  # an interrupted run may have left half a line
+            file.write("\n")
         for number, result in zip(missing, _results(run, name, missing, workers), strict=True):
             record = {"name": name, "run": number, **result}
             file.write(json.dumps(record) + "\n")
