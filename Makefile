@@ -14,7 +14,7 @@ DEV_EXTRAS := figures frames gymnasium learners minari docs
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test lint format bench lock clean
+.PHONY: help setup demo test lint format bench docs lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -41,6 +41,9 @@ format: $(VENV)/.dev ## Rewrite the sources in the house format
 
 bench: $(VENV)/.dev ## Time against plain references, as ratios
 	$(BIN)/deadweight benchmark
+
+docs: $(VENV)/.dev ## Build the pages into site/ (offline)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 lock: $(VENV)/.uv-$(UV_VERSION) ## Write both locks anew (UPGRADE=1 takes the latest versions)
 	$(COMPILE) pyproject.toml --output-file requirements.lock

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 from deadweight.errors import UnknownEstimator, did_you_mean
 from deadweight.question import Question
 from deadweight.results import Estimate
-from deadweight.verdict import Verdict, verdict
+from deadweight.verdict import Verdict, contradicts, verdict
 
 # Which estimate the verdict rests on: corrected and state-based ones first, the naive average never.
 HEADLINES = (
@@ -69,8 +69,26 @@ class Evaluation:
 
     @cached_property
     def verdict(self) -> Verdict:
-        """Is the evaluation policy better than the baseline?"""
-        return verdict(self.headline, self.baseline)
+        """Is the evaluation policy better than the baseline?
+
+        A verdict stands only as long as no other estimate of the table, with enough effective episodes of its
+        own, rules out the headline's value and would not give the same answer.
+        """
+        found = verdict(self.headline, self.baseline)
+        if found.answer == "cannot tell":
+            return found
+        against = [
+            name
+            for name, other in self.estimates.items()
+            if contradicts(other, self.headline) and verdict(other, self.baseline).answer != found.answer
+        ]
+        if not against:
+            return found
+        reason = (
+            f"{' and '.join(against)} rule out what {self.headline.name} says: their intervals do not meet. One "
+            "of them must be wrong, and the log does not tell which."
+        )
+        return replace(found, answer="cannot tell", reasons=(*found.reasons, reason))
 
     def report(self, path: str | Path, title: str | None = None) -> Path:
         """Write the report, one self-contained HTML file."""

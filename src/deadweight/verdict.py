@@ -30,6 +30,14 @@ class Verdict:
       reasons: sentences that a reader without statistics can follow.
       difference: estimate minus baseline, from the centre of the interval.
       interval: of the difference.
+
+    Example:
+      >>> from deadweight.domains import deterministic_lift
+      >>> from deadweight.estimate import evaluate
+      >>> lift = deterministic_lift(7)
+      >>> found = evaluate(lift.sample(1000), lift.pi_e, lift.pi_b, ["BEHAVIOUR", "WIS"]).verdict
+      >>> found.answer, found.difference > 0, len(found.reasons)
+      ('better', True, 1)
     """
 
     answer: str
@@ -75,6 +83,18 @@ def verdict(estimate: Estimate, baseline: Estimate | float) -> Verdict:
     if "no-support" in estimate.flags:
         reasons.append("Actions that were never logged are left out of this comparison.")
     return Verdict(answer, tuple(reasons), centre - value, (lower, upper))
+
+
+def contradicts(other: Estimate, headline: Estimate) -> bool:
+    """Whether another estimate of the same policy, itself fit to be believed, lies apart from the headline.
+
+    The naive average is no estimate of the policy and never counts.
+    """
+    if other is headline or other.name == "BEHAVIOUR" or other.interval is None or headline.interval is None:
+        return False
+    if _weakness(other):
+        return False
+    return other.interval[0] > headline.interval[1] or other.interval[1] < headline.interval[0]
 
 
 def _range(lower: float, upper: float) -> str:

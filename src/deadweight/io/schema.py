@@ -63,8 +63,8 @@ def match_columns(
             "DW105",
             f"{source[0].upper() + source[1:]} needs the columns {', '.join(required)}; missing: "
             f"{', '.join(missing)}." + did_you_mean(missing[0], free) + f" Found: {_listed(found)}." + hint,
-            fix="Add the column, or name yours: columns={{missing[0]!r}: 'your name'} (--columns "
-            f"{missing[0]}=your_name).",
+            fix=f"Add the column, or name yours: columns={{{missing[0]!r}: 'your name'}} "
+            f"(--columns {missing[0]}=your_name).",
         )
     return names
 
