@@ -18,13 +18,13 @@ ROOT = Path(deadweight.__file__).parent
 LAYERS = (
     "_version errors typing arithmetic labels checks states",
     "trajectories policies pairs mdp transitions chains running behaviour",
-    "blocks weighting summaries fold",
+    "blocks weighting summaries executors stored fold",
     "model options question drops",
     "estimators",
     "answers results inference negligible theory simulate io",
     "diagnostics verdict domains integrations doctor",
     "evaluation estimate",
-    "testing experiments studies report",
+    "testing experiments studies report benchmark",
     "cli",
 )
 # What a method of a result opens when it is called: (module, what it imports inside the method).

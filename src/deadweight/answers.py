@@ -6,9 +6,9 @@ What nobody asks for, such as the standard error of an estimate without interval
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from deadweight.estimators.product import normaliser_members
 from deadweight.fold import fold
 from deadweight.question import Question
 from deadweight.running import scale
+from deadweight.stored import Stored
 from deadweight.summaries import Kish, Moments
 from deadweight.typing import BoolArray, FloatArray, IntArray
 from deadweight.weighting import Weighting
@@ -106,10 +107,7 @@ class Answers:
                 wanted.append((plan, fit.influence))
         if not wanted:
             return
-
-        def summarise(block: Block) -> list[Moments]:
-            return [Moments.of(influence(block)) for _, influence in wanted]
-
+        summarise = partial(_influence_moments, [influence for _, influence in wanted])
         moments = fold(self.question.parts, summarise, self.question.workers)
         for (plan, _), moment in zip(wanted, moments, strict=True):
             self._std_errors[plan] = moment.std_error
@@ -159,11 +157,7 @@ class Answers:
         """(T,) the same for each step."""
         if not plan.recipe.product:
             return None
-
-        def summarise(block: Block) -> list[Kish]:
-            members = normaliser_members(block, self.question.options.finished)
-            return [Kish.of(plan.weighting.running(block), members)]
-
+        summarise = partial(_step_sizes, plan.weighting, self.question.options.finished)
         steps: Kish = fold(self.question.parts, summarise, self.question.workers)[0]
         return steps.ess
 
@@ -179,6 +173,9 @@ class Answers:
     def _share(self, drop: BoolArray, per_step: bool) -> float:
         if per_step:
             return float(drop.mean())
+        if isinstance(self.question.parts, Stored):
+            visits = self.question.visits
+            return float(visits[drop].sum() / visits.sum())
         steps = [part.states for part in self.question.parts]
         dropped = sum(np.count_nonzero(drop.take(some)) for column in steps for some in _in_pieces(column))
         return dropped / sum(len(column) for column in steps)
@@ -189,13 +186,25 @@ class Answers:
         sizes = {_ess_key(w): w for w in weightings if _ess_key(w) not in self._sums}
         if not wanted and not sizes:
             return
-
-        def summarise(block: Block) -> list[Any]:
-            sums: list[Any] = [family.summarise(block) for family in wanted.values()]
-            return sums + [Kish.of(weighting.running(block).last) for weighting in sizes.values()]
-
+        summarise = partial(_block_sums, list(wanted.values()), list(sizes.values()))
         sums = fold(self.question.parts, summarise, self.question.workers)
         self._sums.update(zip([*wanted, *sizes], sums, strict=True))
+
+
+# What is summed of a block: functions with names, which can travel to other processes.
+
+
+def _block_sums(families: list[Family], weightings: list[Weighting], block: Block) -> list[Any]:
+    sums: list[Any] = [family.summarise(block) for family in families]
+    return sums + [Kish.of(weighting.running(block).last) for weighting in weightings]
+
+
+def _influence_moments(influences: list[Callable[[Block], FloatArray]], block: Block) -> list[Moments]:
+    return [Moments.of(influence(block)) for influence in influences]
+
+
+def _step_sizes(weighting: Weighting, finished: str, block: Block) -> list[Kish]:
+    return [Kish.of(weighting.running(block), normaliser_members(block, finished))]
 
 
 def _in_pieces(column: IntArray, size: int = 1 << 20) -> Iterator[IntArray]:

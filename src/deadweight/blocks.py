@@ -19,7 +19,7 @@ import numpy as np
 from deadweight.trajectories import Trajectories
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray
 
-BLOCK_CELLS = 1 << 17
+BLOCK_CELLS = 1 << 18
 # From this many episodes on, a vector operation over episodes beats a running product along each of them.
 MANY_EPISODES = 128
 
@@ -34,7 +34,12 @@ class Block:
       rows: (m,) their episode numbers.
       lengths: (m,) their lengths.
       horizon: H, the longest of them.
+      part: the number of the part of the log that they come from, where it has several.
+      first: episodes of that part that come before `log`.
     """
+
+    part = 0
+    first = 0
 
     def __init__(self, log: Trajectories, rows: IntArray, contiguous: bool) -> None:
         self.log = log

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.errors import DropError, first_few
+from deadweight.errors import DropError, EstimationError, first_few
 from deadweight.labels import plain, positions
 from deadweight.pairs import PolicyPair
+from deadweight.question import Question
 from deadweight.states import StateSet
+from deadweight.stored import Stored
 from deadweight.trajectories import Trajectories
 from deadweight.typing import BoolArray
 from deadweight.weighting import Weighting
@@ -71,6 +73,27 @@ def given_drop(drop: Any, pair: PolicyPair, log: Trajectories) -> Drop:
             fix='Rules are "auto", "q-gap:1.0", "covariance:0.01" and "return-test:0.05".',
         )
     return Drop(states=_from_labels(list(drop), pair))
+
+
+def drop_of(question: Question, drop: Any) -> Drop:
+    """The drop that a user gives with a question, on a log in memory or stored."""
+    parts = question.parts
+    if not isinstance(parts, Stored):
+        if len(parts) == 1:
+            return given_drop(drop, question.pair, parts[0])
+        raise EstimationError("A drop needs a log in one piece.")
+    if np.shape(drop) == (parts.n_steps,) and np.asarray(drop).dtype == bool:
+        raise EstimationError(
+            "One flag a step needs a log in memory; this one is read in parts.",
+            fix="Pass states instead, or read the log into memory with deadweight.read.",
+        )
+    all_states, all_actions = np.arange(parts.n_states), np.arange(parts.n_actions)
+    found = given_drop(drop, question.pair, parts.specimen(all_states, all_actions))
+    if found.steps is not None:
+        raise DropError(
+            f"A boolean drop needs one flag a state ({parts.n_states}); found {len(found.steps)} flags."
+        )
+    return found
 
 
 def _all_booleans(drop: Any) -> bool:

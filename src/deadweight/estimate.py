@@ -5,35 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy.typing as npt
-
 from deadweight._version import __version__
 from deadweight.answers import Answers, Plan
-from deadweight.drops import NOTHING_DROPPED, Drop, given_drop
-from deadweight.errors import EstimationError, OptionError
+from deadweight.drops import NOTHING_DROPPED, Drop, drop_of
+from deadweight.errors import OptionError
 from deadweight.estimators.names import recipe
 from deadweight.evaluation import Evaluation
 from deadweight.inference import check_interval, interval_maker
 from deadweight.inference.episodes import influences
+from deadweight.io.open import Source, with_log
 from deadweight.negligible.automatic import states_by_rule
 from deadweight.options import read_options
-from deadweight.pairs import pair_policies
-from deadweight.policies import TabularPolicy
-from deadweight.question import Question
+from deadweight.question import Log, Policy, Question, ask
 from deadweight.results import Estimate, Interval
-from deadweight.trajectories import Trajectories
+
+__all__ = ["Policy", "Source", "answer", "estimate", "evaluate"]
 
 DEFAULT_TABLE = ("BEHAVIOUR", "DM", "WIS", "WSIS", "WPDIS", "WSPDIS", "C-WSPDIS", "WDR", "WDRSIS")
 DEFAULT_WITHOUT_PI_E = ("BEHAVIOUR", "WIS", "WPDIS")
 NEARLY_ALL = 0.95
 FEW_EPISODES = 10.0
 
-Policy = TabularPolicy | npt.ArrayLike | None
-
 
 def estimate(
     name: str,
-    log: Trajectories,
+    log: Source,
     pi_e: Policy = None,
     pi_b: Policy = None,
     *,
@@ -42,33 +38,41 @@ def estimate(
     interval: str | None = "auto",
     level: float = 0.95,
     workers: int = 1,
+    ray_address: str | None = None,
     **options: Any,
 ) -> Estimate:
     """The value of pi_e by one estimator.
 
     Args:
       name: such as "WPDIS" or "WSPDIS"; `deadweight.ESTIMATORS` lists them.
-      log: episodes of the behaviour policy.
+      log: episodes of the behaviour policy: a log in memory, a stream, or the path (or paths) of one on disk.
+        Parquet that is larger than a part is read part by part, see `deadweight.io.stream`.
       pi_e: evaluation policy; None takes the log's target_prob.
       pi_b: behaviour policy; None takes the log's propensities.
       drop: what a state-based name drops; a plain name ignores it. See `deadweight.drops`.
       gamma: discount in (0, 1].
       interval: kind of confidence interval, or None.
       level: its confidence level.
-      workers: threads; the result does not depend on it.
+      workers: threads on a log in memory, processes on Parquet; the result does not depend on it.
+      ray_address: for Parquet, the Ray cluster that does the work, or "local" to start one.
       **options: see `deadweight.options.Options`.
 
     Example:
+      >>> from deadweight import Trajectories
       >>> log = Trajectories.from_episodes([[(0, 0, 1.0)], [(0, 1, 3.0)]])
       >>> estimate("WIS", log, [[0.25, 0.75]], [[0.5, 0.5]]).value
       2.5
     """
-    question = Question([log], pair_policies(log, pi_e, pi_b), gamma, read_options(options), workers)
-    return answer(question, [name], drop, interval, level)[name]
+
+    def use(found: Log) -> Estimate:
+        question = ask(found, pi_e, pi_b, gamma, read_options(options), workers)
+        return answer(question, [name], drop, interval, level)[name]
+
+    return with_log(log, use, workers=workers, ray_address=ray_address)
 
 
 def evaluate(
-    log: Trajectories,
+    log: Source,
     pi_e: Policy = None,
     pi_b: Policy = None,
     estimators: Sequence[str] | None = None,
@@ -79,6 +83,7 @@ def evaluate(
     interval: str | None = "auto",
     level: float = 0.95,
     workers: int = 1,
+    ray_address: str | None = None,
     **options: Any,
 ) -> Evaluation:
     """A table of estimates that share one model and one pass over the log.
@@ -88,8 +93,30 @@ def evaluate(
       baseline: the value to beat; None compares with the behaviour policy.
 
     The other arguments are those of `estimate`.
+
+    Example:
+      >>> from deadweight.domains import deterministic_lift
+      >>> lift = deterministic_lift(7)
+      >>> ev = evaluate(lift.sample(1000), lift.pi_e, lift.pi_b, ["BEHAVIOUR", "WIS"])
+      >>> ev["WIS"].value, ev.verdict.answer
+      (1.0, 'better')
     """
-    question = Question([log], pair_policies(log, pi_e, pi_b), gamma, read_options(options), workers)
+
+    def use(found: Log) -> Evaluation:
+        question = ask(found, pi_e, pi_b, gamma, read_options(options), workers)
+        return _table(question, estimators, drop, baseline, interval, level)
+
+    return with_log(log, use, workers=workers, ray_address=ray_address)
+
+
+def _table(
+    question: Question,
+    estimators: Sequence[str] | None,
+    drop: Any,
+    baseline: float | None,
+    interval: str | None,
+    level: float,
+) -> Evaluation:
     default = DEFAULT_WITHOUT_PI_E if question.pair.pi_e is None else DEFAULT_TABLE
     names = list(dict.fromkeys(default if estimators is None else estimators))
     if not names:
@@ -98,7 +125,7 @@ def evaluate(
     estimates = answer(question, [*names, *compared], drop, interval, level)
     conventions = {
         "finished": question.options.finished,
-        "gamma": gamma,
+        "gamma": question.gamma,
         "unseen": question.options.unseen,
         "drop": drop if isinstance(drop, str) or drop is None else "given",
         "interval": interval,
@@ -147,9 +174,7 @@ def _resolve(question: Question, name: str, drop: Any) -> Drop:
     """The drop of a state-based name; without one it is the automatic choice."""
     if isinstance(drop, str):
         return Drop(states=states_by_rule(question, name, drop))
-    if len(question.parts) == 1:
-        return given_drop(drop, question.pair, question.parts[0])
-    raise EstimationError("A drop needs a log in one piece.")
+    return drop_of(question, drop)
 
 
 def _dress(

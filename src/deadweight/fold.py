@@ -1,25 +1,30 @@
 """The one loop over data: summarise block by block, merge in a fixed order.
 
-Blocks depend on the log only and their summaries are merged from the first to the last, so the result has
-the same bits however many workers took part.
+Blocks depend on the log only. Their summaries are merged from the first block of a part to its last, and
+those of the parts from the first to the last, so the result has the same bits however many workers took part,
+threads on a log in memory or processes on a stored one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from deadweight.blocks import BLOCK_CELLS, Block, blocks
+from deadweight.stored import Census, Stored
 from deadweight.trajectories import Trajectories
+
+Summarise = Callable[[Block], Sequence[Any]]
 
 
 def fold(
     parts: Sequence[Trajectories],
-    summarise: Callable[[Block], Sequence[Any]],
+    summarise: Summarise,
     workers: int = 1,
     cells: int = BLOCK_CELLS,
 ) -> list[Any]:
@@ -27,16 +32,67 @@ def fold(
 
     Args:
       parts: the log, or runs of its episodes, in order.
-      summarise: the summaries of one block, each with `merge`.
-      workers: threads; numpy releases the interpreter lock in its loops.
+      summarise: the summaries of one block, each with `merge`. For a stored log a named function, or an
+        object of a class, rather than a closure: it travels to other processes.
+      workers: threads on a log in memory; numpy releases the interpreter lock in its loops. A stored log has
+        an executor of its own.
       cells: size of a block.
     """
+    if isinstance(parts, Stored):
+        return _fold_stored(parts, summarise, cells)
     _keep_freed_memory()
-    every = (block for part in parts for block in blocks(part, cells))
     if workers == 1:
-        return _merge_all(map(summarise, every))
+        return _merge_all(_merge_all(map(summarise, some)) for some in _by_part(parts, cells))
     with ThreadPoolExecutor(workers) as pool:
-        return _merge_all(pool.map(summarise, every))
+        return _merge_all(_merge_all(pool.map(summarise, some)) for some in _by_part(parts, cells))
+
+
+def _by_part(parts: Iterable[Trajectories], cells: int) -> Iterator[Iterator[Block]]:
+    return (_numbered(part, [log], cells) for part, log in enumerate(parts))
+
+
+def _numbered(part: int, logs: Iterable[Trajectories], cells: int) -> Iterator[Block]:
+    first = 0
+    for log in logs:
+        for block in blocks(log, cells):
+            block.part, block.first = part, first
+            yield block
+        first += log.n_episodes
+
+
+def _fold_stored(parts: Stored, summarise: Summarise, cells: int) -> list[Any]:
+    work = PartWork(parts, summarise, cells, parts.known is None)
+    total: list[Any] = []
+    parts.progress(0)
+    for done, one in enumerate(parts.executor.map(work, len(parts)), 1):
+        total = _merged(total, one)
+        parts.progress(done)
+    parts.passed(total.pop() if work.count else None)
+    return total
+
+
+@dataclass(frozen=True, eq=False)
+class PartWork:
+    """What is done with each part of a stored log: fetch it, and sum its blocks.
+
+    With `count` the last sum is the part's census.
+    """
+
+    parts: Stored
+    summarise: Summarise
+    cells: int
+    count: bool
+
+    def load(self, part: int) -> tuple[int, list[Trajectories]]:
+        """A part with its number."""
+        return part, self.parts.pieces(part)
+
+    def add_up(self, loaded: tuple[int, list[Trajectories]]) -> list[Any]:
+        """Its sums."""
+        part, logs = loaded
+        _keep_freed_memory()
+        sums = _merge_all(map(self.summarise, _numbered(part, logs, self.cells)))
+        return [*sums, Census.of(logs)] if self.count else sums
 
 
 @cache
@@ -54,5 +110,9 @@ def _keep_freed_memory() -> None:
 def _merge_all(summaries: Iterable[Sequence[Any]]) -> list[Any]:
     total: list[Any] = []
     for one in summaries:
-        total = [a.merge(b) for a, b in zip(total, one, strict=True)] if total else list(one)
+        total = _merged(total, one)
     return total
+
+
+def _merged(total: list[Any], one: Sequence[Any]) -> list[Any]:
+    return [a.merge(b) for a, b in zip(total, one, strict=True)] if total else list(one)

@@ -200,7 +200,13 @@ def steps_until_settled(mdp: TabularMDP, pi: Any, gamma: float = 1.0, most: int 
 
 
 def q_values(mdp: TabularMDP, pi: Any, horizon: int, gamma: float = 1.0) -> FloatArray:
-    """Q_t(s, a) of pi for t = 0..H-1 with H - t steps to go: (H, S, A)."""
+    """Q_t(s, a) of pi for t = 0..H-1 with H - t steps to go: (H, S, A).
+
+    Example:
+      >>> coin = TabularMDP(P=[[[0.5], [0.0]]], R=[[-1.0, -1.0]], d0=[1.0])
+      >>> q_values(coin, [[1.0, 0.0]], horizon=2).tolist()
+      [[[-1.5, -1.0]], [[-1.0, -1.0]]]
+    """
     q = np.empty((checked_horizon(horizon), *mdp.r.shape))
     for t, q_t, _ in backward(mdp, pi, horizon, gamma):
         q[t] = q_t
@@ -240,6 +246,11 @@ def policy_value(mdp: TabularMDP, pi: Any, horizon: int | None = None, gamma: fl
     Raises:
       MDPError: the value until termination does not exist, because pi reaches a state from where
         termination cannot be reached (gamma = 1 only).
+
+    Example:
+      >>> coin = TabularMDP(P=[[[0.5], [0.0]]], R=[[-1.0, -1.0]], d0=[1.0])
+      >>> policy_value(coin, [[1.0, 0.0]]), policy_value(coin, [[1.0, 0.0]], horizon=2)
+      (-2.0, -1.5)
     """
     probs = policy_table(pi, mdp)
     chain, r = average_actions(mdp.P, probs), (probs * mdp.r).sum(axis=1)

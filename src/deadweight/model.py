@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -71,24 +72,24 @@ class Counts:
 
 def count(parts: Sequence[Trajectories], n_states: int, n_actions: int, workers: int = 1) -> Counts:
     """Counts of a log, or of its parts."""
-
-    def summarise(block: Block) -> list[Counts]:
-        pair = block.pairs(n_actions)
-        successor = successors(block, n_states)
-        known = successor >= 0
-        steps = block.flat(pair)
-        return [
-            Counts(
-                n_states,
-                n_actions,
-                KeyedSums.of(pair[known] * (n_states + 1) + successor[known], 1.0),
-                KeyedSums.of(steps, 1.0, block.flat(block.rewards)),
-                KeyedSums.of(block.states[:, 0], 1.0),
-            )
-        ]
-
-    counts: Counts = fold(parts, summarise, workers, COUNT_CELLS)[0]
+    counts: Counts = fold(parts, partial(_count_block, n_states, n_actions), workers, COUNT_CELLS)[0]
     return counts
+
+
+def _count_block(n_states: int, n_actions: int, block: Block) -> list[Counts]:
+    pair = block.pairs(n_actions)
+    successor = successors(block, n_states)
+    known = successor >= 0
+    steps = block.flat(pair)
+    return [
+        Counts(
+            n_states,
+            n_actions,
+            KeyedSums.of(pair[known] * (n_states + 1) + successor[known], 1.0),
+            KeyedSums.of(steps, 1.0, block.flat(block.rewards)),
+            KeyedSums.of(block.states[:, 0], 1.0),
+        )
+    ]
 
 
 def successors(block: Block, end: int) -> IntArray:

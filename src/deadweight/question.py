@@ -8,20 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
+import numpy.typing as npt
 
 from deadweight.arithmetic import sums_by
-from deadweight.errors import EstimationError, OptionError
+from deadweight.errors import EstimationError, OptionError, PolicyError
 from deadweight.mdp import TabularMDP, backward, check_gamma, steps_until_settled
 from deadweight.model import Counts, count, mdp_from_counts
 from deadweight.options import Options
-from deadweight.pairs import PolicyPair
-from deadweight.policies import frequencies
+from deadweight.pairs import PolicyPair, pair_policies
+from deadweight.policies import TabularPolicy, frequencies
+from deadweight.stored import Stored
 from deadweight.trajectories import Trajectories
 from deadweight.typing import FloatArray, IntArray
 from deadweight.weighting import refuse_unsupported
+
+Log = Trajectories | Stored
+Policy = TabularPolicy | npt.ArrayLike | None
 
 
 @dataclass(frozen=True)
@@ -38,11 +43,11 @@ class Question:
     """What is asked of a log.
 
     Attributes:
-      parts: the log, or runs of its episodes.
+      parts: the log, or runs of its episodes, in memory or stored.
       pair: the policies in the log's index order.
       gamma: discount in (0, 1].
       options: see `deadweight.options`.
-      workers: threads of a fold.
+      workers: threads of a fold in memory.
     """
 
     parts: Sequence[Trajectories]
@@ -53,23 +58,39 @@ class Question:
 
     def __post_init__(self) -> None:
         check_gamma(self.gamma)
-        if self.pair.pi_b is not None and (self.pair.pi_b == 0).any():
-            for part in self.parts:
-                refuse_unsupported(self.pair, part)
+        if self.pair.pi_b is None or not (self.pair.pi_b == 0).any():
+            return
+        if isinstance(self.parts, Stored):
+            checked = self.parts.viewed(partial(refuse_unsupported, self.pair))
+            object.__setattr__(self, "parts", checked)
+            return
+        for part in self.parts:
+            refuse_unsupported(self.pair, part)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of episodes of each part."""
+        if isinstance(self.parts, Stored):
+            return self.parts.census.sizes
+        return tuple(part.n_episodes for part in self.parts)
 
     @property
     def n(self) -> int:
         """Number of episodes."""
-        return sum(part.n_episodes for part in self.parts)
+        return sum(self.sizes)
 
     @property
     def horizon(self) -> int:
         """T, the longest episode."""
+        if isinstance(self.parts, Stored):
+            return self.parts.census.horizon
         return max(part.horizon for part in self.parts)
 
     @cached_property
     def terminated(self) -> int:
         """Number of episodes that ended by termination."""
+        if isinstance(self.parts, Stored):
+            return self.parts.census.terminated
         return int(sum(part.terminated.sum() for part in self.parts))
 
     @cached_property
@@ -80,6 +101,8 @@ class Question:
     @cached_property
     def visits(self) -> FloatArray:
         """(S,) visits of each state."""
+        if isinstance(self.parts, Stored):
+            return np.asarray(self.counts.visits().sum(axis=1))
         return sum(
             (sums_by(part.states, size=self.pair.n_states) for part in self.parts),
             start=np.zeros(self.pair.n_states),
@@ -137,7 +160,7 @@ class Question:
             raise EstimationError(
                 f"cross_fit={folds} needs a log in one piece with at least {folds} episodes; found "
                 f"{self.n} episodes in {len(self.parts)} pieces.",
-                fix="Use fewer folds, or cross_fit=0.",
+                fix="Use fewer folds, or cross_fit=0; or read the log into memory with deadweight.read.",
             )
         log = self.parts[0]
         fold_of = np.arange(self.n) % folds
@@ -162,3 +185,35 @@ class Question:
             if t < self.horizon:
                 q[t], v[t] = q_t, v_t
         return q, v
+
+
+def ask(
+    log: Log,
+    pi_e: Policy = None,
+    pi_b: Policy = None,
+    gamma: float = 1.0,
+    options: Options | None = None,
+    workers: int = 1,
+) -> Question:
+    """The question about a log, in memory or stored, with policies in the user's own order.
+
+    What the policies make unnecessary is not read from a stored log.
+    """
+    chosen = Options() if options is None else options
+    if not isinstance(log, Stored):
+        return Question([log], pair_policies(log, pi_e, pi_b), gamma, chosen, workers)
+    unused = [
+        column for column, policy in (("target_prob", pi_e), ("behaviour_prob", pi_b)) if policy is not None
+    ]
+    return Question(log.viewed(without=unused), _stored_pair(log, pi_e, pi_b), gamma, chosen, workers)
+
+
+def _stored_pair(log: Stored, pi_e: Policy, pi_b: Policy) -> PolicyPair:
+    """Both policies aligned with the labels of a stored log."""
+    try:
+        return pair_policies(log.specimen(np.arange(log.n_states), np.arange(log.n_actions)), pi_e, pi_b)
+    except PolicyError:
+        # A policy may leave out what is a label only because larger numbers are: see what was visited.
+        visits = count(log, log.n_states, log.n_actions).visits()
+        states, actions = np.flatnonzero(visits.sum(axis=1)), np.flatnonzero(visits.sum(axis=0))
+        return pair_policies(log.specimen(states, actions), pi_e, pi_b)

@@ -54,6 +54,15 @@ class Estimate:
       n_episodes: size of the log.
       level: confidence level of the interval.
       details: by-products, such as the windows that INCRIS chose.
+
+    Example:
+      >>> import deadweight as dw
+      >>> log = dw.Trajectories.from_episodes([[(0, 0, 1.0)], [(0, 1, 3.0)]])
+      >>> est = dw.estimate("WIS", log, [[0.25, 0.75]], [[0.5, 0.5]])
+      >>> est.value, round(est.ess, 6), est.flags
+      (2.5, 1.6, ('low-ess',))
+      >>> print(est.explain())
+      Fewer than ten effective episodes carry the weights: a handful of episodes decide the estimate.
     """
 
     def __init__(

@@ -121,6 +121,14 @@ def evaluate(
     report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
     columns: Annotated[str, typer.Option(help="Your column names: episode=stay_id,state=ward,...")] = "",
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that read and sum parts of the log.")] = 1,
+    ray_address: Annotated[
+        str | None, typer.Option(help="A Ray cluster that does so instead; local starts one here.")
+    ] = None,
+    stream: Annotated[
+        bool | None,
+        typer.Option(help="Read Parquet part by part; by default if it is large or there are workers."),
+    ] = None,
 ) -> None:
     """How good would the target policy be? A table, a verdict with reasons, and a report."""
     from deadweight.cli.evaluate import Request
@@ -141,6 +149,9 @@ def evaluate(
         report,
         columns,
         json,
+        workers,
+        ray_address,
+        stream,
     )
     raise typer.Exit(run(request))
 

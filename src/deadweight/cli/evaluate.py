@@ -10,14 +10,17 @@ from typing import Any
 
 from deadweight.behaviour import cross_fitted_propensities
 from deadweight.cli.doctor import parse_columns
+from deadweight.cli.streams import is_streamed, streamed_behaviour, with_stream
 from deadweight.cli.tables import print_table
-from deadweight.doctor import Diagnosis, examine
+from deadweight.doctor import examine
 from deadweight.errors import DataError, OptionError
 from deadweight.estimate import evaluate as evaluate_log
 from deadweight.evaluation import HEADINGS, Evaluation
 from deadweight.io import read_policy
+from deadweight.io.findings import Finding
 from deadweight.io.table import open_table
 from deadweight.policies import TabularPolicy
+from deadweight.question import Log
 from deadweight.results import FLAGS
 from deadweight.trajectories import Trajectories
 
@@ -43,6 +46,9 @@ class Request:
     report: Path | None
     columns: str
     json: bool
+    workers: int = 1
+    ray_address: str | None = None
+    stream: bool | None = None
 
 
 def evaluate(request: Request) -> int:
@@ -50,6 +56,16 @@ def evaluate(request: Request) -> int:
     if request.gate is not None and request.gate not in ANSWERS:
         raise OptionError(f"--gate must be one of {', '.join(ANSWERS)}; found {request.gate!r}.")
     target = None if request.target is None else read_policy(str(request.target))
+    if is_streamed(request.log, request.stream, request.workers, request.ray_address):
+        columns = parse_columns(request.columns)
+        pi_b = streamed_behaviour(request.behaviour)
+        return with_stream(
+            request.log,
+            columns,
+            request.workers,
+            request.ray_address,
+            lambda log: _show(request, _evaluated(request, log, target, pi_b), ()),
+        )
     table = open_table(str(request.log), parse_columns(request.columns))
     found = examine(table, target)
     if not found.ok:
@@ -62,7 +78,13 @@ def evaluate(request: Request) -> int:
 
     log, pi_b = behaviour_of(log_of(table), request.behaviour)
     _say(f"Evaluating {log.n_episodes:,} episodes ({log.n_steps:,} steps) ...")
-    ev = evaluate_log(
+    return _show(request, _evaluated(request, log, target, pi_b), found.findings)
+
+
+def _evaluated(
+    request: Request, log: Log, target: TabularPolicy | None, pi_b: TabularPolicy | None
+) -> Evaluation:
+    return evaluate_log(
         log,
         target,
         pi_b,
@@ -74,11 +96,15 @@ def evaluate(request: Request) -> int:
         level=request.level,
         **_range_option(request.return_range),
     )
+
+
+def _show(request: Request, ev: Evaluation, findings: tuple[Finding, ...]) -> int:
+    """Write and print; the exit code."""
     written = None if request.report is None else ev.report(request.report)
     if request.json:
-        print(json_module.dumps(_document(ev, found, written), indent=2, allow_nan=False))
+        print(json_module.dumps(_document(ev, findings, written), indent=2, allow_nan=False))
     else:
-        _print(ev, found, written)
+        _print(ev, findings, written)
     return GATE_CLOSED if request.gate is not None and ev.verdict.answer != request.gate else 0
 
 
@@ -127,16 +153,16 @@ def _range_option(text: str) -> dict[str, Any]:
     return {"return_range": (lowest, highest)}
 
 
-def _document(ev: Evaluation, found: Diagnosis, written: Path | None) -> dict[str, Any]:
+def _document(ev: Evaluation, findings: tuple[Finding, ...], written: Path | None) -> dict[str, Any]:
     return {
         **ev.to_dict(),
         "log": {"episodes": ev.question.n, "longest": ev.question.horizon},
-        "warnings": [finding.to_dict() for finding in found.findings],
+        "warnings": [finding.to_dict() for finding in findings],
         "report": None if written is None else str(written),
     }
 
 
-def _print(ev: Evaluation, found: Diagnosis, written: Path | None) -> None:
+def _print(ev: Evaluation, findings: tuple[Finding, ...], written: Path | None) -> None:
     print_table(HEADINGS, ev.rows(), left=(0, len(HEADINGS) - 1))
     print(f"\nVerdict: {ev.verdict.answer}.")
     for reason in ev.verdict.reasons:
@@ -146,7 +172,7 @@ def _print(ev: Evaluation, found: Diagnosis, written: Path | None) -> None:
         print("\nFlags:")
     for flag in flags:
         print(f"  {flag}: {FLAGS[flag]}")
-    for finding in found.findings:
+    for finding in findings:
         _say(f"{finding.severity.capitalize()} {finding.code}: {finding.problem}")
     conventions = ev.conventions
     print(

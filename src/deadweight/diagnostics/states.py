@@ -20,16 +20,14 @@ import numpy.typing as npt
 
 from deadweight.chains import average_actions
 from deadweight.diagnostics.variance_cost import variance_costs
-from deadweight.drops import Drop, given_drop
+from deadweight.drops import Drop, drop_of
 from deadweight.errors import DropError
 from deadweight.labels import plain
 from deadweight.mdp import gaps
 from deadweight.negligible.automatic import states_by_rule
 from deadweight.options import read_options
-from deadweight.pairs import pair_policies
 from deadweight.policies import TabularPolicy
-from deadweight.question import Question
-from deadweight.trajectories import Trajectories
+from deadweight.question import Log, Question, ask
 from deadweight.typing import BoolArray, FloatArray
 
 COLUMNS = ("state", "visits", "chi2", "variance_cost", "bias", "gap", "dropped")
@@ -49,6 +47,13 @@ class StateReport:
       bias: contribution to V(mu_D) - V(pi_e), in units of the return.
       gap: largest difference that one action can make, max_t (max_a Q - min_a Q).
       dropped: whether the state is in D.
+
+    Example:
+      >>> from deadweight.domains import deterministic_lift
+      >>> lift = deterministic_lift(7)
+      >>> report = state_report(lift.sample(1000), lift.pi_e, lift.pi_b, drop=[1, 3])
+      >>> round(report.total_bias, 9) == 0, int(report.dropped.sum())
+      (True, 2)
     """
 
     labels: list[Any]
@@ -108,7 +113,7 @@ class StateReport:
 
 
 def state_report(
-    log: Trajectories,
+    log: Log,
     pi_e: TabularPolicy | npt.ArrayLike,
     pi_b: TabularPolicy | npt.ArrayLike | None = None,
     drop: Any = None,
@@ -133,10 +138,10 @@ def state_report(
       >>> report.labels[0], round(float(report.chi2[0]), 3)
       (3, 1.0)
     """
-    question = Question([log], pair_policies(log, pi_e, pi_b), gamma, read_options(options))
+    question = ask(log, pi_e, pi_b, gamma, read_options(options))
     if isinstance(drop, str):
         return state_report_of(question, Drop(states=states_by_rule(question, RULE_FOR, drop)))
-    return state_report_of(question, given_drop(drop, question.pair, log))
+    return state_report_of(question, drop_of(question, drop))
 
 
 def state_report_of(question: Question, drop: Drop) -> StateReport:

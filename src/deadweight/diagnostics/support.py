@@ -43,6 +43,12 @@ class SupportReport:
       unseen_mass: mean over the logged steps of the probability that pi_e gives to actions never logged
         in their state.
       n_states: visited states with a violation.
+
+    Example:
+      >>> log = Trajectories.from_episodes([[("ward", "wait", 1.0)]])
+      >>> policy = TabularPolicy([[0.9, 0.1]], states=["ward"], actions=["wait", "treat"])
+      >>> support(log, policy, policy).n_states
+      1
     """
 
     violations: tuple[Violation, ...]

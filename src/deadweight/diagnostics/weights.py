@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from deadweight.blocks import Block
 from deadweight.diagnostics.pareto import pareto_k
-from deadweight.drops import given_drop
+from deadweight.drops import drop_of
 from deadweight.fold import fold
-from deadweight.pairs import pair_policies
-from deadweight.question import Question
+from deadweight.question import Log, Question, ask
 from deadweight.running import Running, running_product
 from deadweight.summaries import Kish
-from deadweight.trajectories import Trajectories
 from deadweight.typing import FloatArray
 from deadweight.weighting import Weighting
 
@@ -41,6 +40,13 @@ class WeightReport:
       zero_ratio_share: share of the steps at which pi_e never takes the logged action.
       zero_weight_share: share of the episodes with B = 0.
       kept_visits, dropped_visits: mean number of steps an episode with kept and with dropped ratio.
+
+    Example:
+      >>> from deadweight.trajectories import Trajectories
+      >>> log = Trajectories.from_episodes([[(0, 0, 1.0)], [(0, 1, 0.0)]])
+      >>> found = weights(log, [[0.25, 0.75]], [[0.5, 0.5]])
+      >>> found.mean, found.kept_visits, sorted(found.to_dict())[:2]
+      (1.0, 1.0, ['dropped_mean', 'dropped_mean_z'])
     """
 
     n_episodes: int
@@ -83,7 +89,7 @@ class _Sums:
         )
 
 
-def weights(log: Trajectories, pi_e: Any = None, pi_b: Any = None, drop: Any = None) -> WeightReport:
+def weights(log: Log, pi_e: Any = None, pi_b: Any = None, drop: Any = None) -> WeightReport:
     """Diagnostics of the weights.
 
     Args:
@@ -92,32 +98,19 @@ def weights(log: Trajectories, pi_e: Any = None, pi_b: Any = None, drop: Any = N
       drop: dropped states: a `StateSet`, labels, or a boolean array; None for plain weights.
 
     Example:
+      >>> from deadweight.trajectories import Trajectories
       >>> log = Trajectories.from_episodes([[(0, 0, 1.0)], [(0, 1, 0.0)]])
       >>> found = weights(log, [[0.25, 0.75]], [[0.5, 0.5]])
       >>> round(found.ess, 9), round(found.largest_share, 9), found.mean
       (1.6, 0.75, 1.0)
     """
-    pair = pair_policies(log, pi_e, pi_b)
-    return weights_of(Question([log], pair), given_drop(drop, pair, log).weighting(pair))
+    question = ask(log, pi_e, pi_b)
+    return weights_of(question, drop_of(question, drop).weighting(question.pair))
 
 
 def weights_of(question: Question, weighting: Weighting) -> WeightReport:
     """The same for the kept ratios of a question."""
-
-    def summarise(block: Block) -> list[Any]:
-        rho, marks = weighting.full(block), weighting.dropped(block)
-        running = weighting.running(block)
-        dropped = np.ones((block.n, 1)) if marks is None else np.where(marks, rho, 1.0)
-        sums = _Sums(
-            _logs(running.last),
-            _logs(running_product(dropped).last),
-            int((rho == 0).sum()),
-            0 if marks is None else int(marks.sum()),
-            int(block.lengths.sum()),
-        )
-        return [sums, Kish.of(running)]
-
-    sums, kish = fold(question.parts, summarise, question.workers)
+    sums, kish = fold(question.parts, partial(_block_sums, weighting), question.workers)
     b_mean, b_z = _against_one(sums.log_b)
     a_mean, a_z = _against_one(sums.log_a)
     shares = _shares(sums.log_b)
@@ -138,6 +131,20 @@ def weights_of(question: Question, weighting: Weighting) -> WeightReport:
         kept_visits=(sums.steps - sums.dropped) / n,
         dropped_visits=sums.dropped / n,
     )
+
+
+def _block_sums(weighting: Weighting, block: Block) -> list[Any]:
+    rho, marks = weighting.full(block), weighting.dropped(block)
+    running = weighting.running(block)
+    dropped = np.ones((block.n, 1)) if marks is None else np.where(marks, rho, 1.0)
+    sums = _Sums(
+        _logs(running.last),
+        _logs(running_product(dropped).last),
+        int((rho == 0).sum()),
+        0 if marks is None else int(marks.sum()),
+        int(block.lengths.sum()),
+    )
+    return [sums, Kish.of(running)]
 
 
 def _logs(last: Running) -> FloatArray:

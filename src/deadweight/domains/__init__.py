@@ -1,4 +1,10 @@
-"""The four domains of the paper as exact MDPs: two lifts, inventory management, and taxi."""
+"""The four domains of the paper as exact MDPs: two lifts, inventory management, and taxi.
+
+Example:
+  >>> import deadweight as dw
+  >>> dw.domains.deterministic_lift(7).true_value
+  1.0
+"""
 
 from __future__ import annotations
 

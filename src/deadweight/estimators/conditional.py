@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -69,19 +70,22 @@ class Conditional:
         keys = summary.sums.keys
         with np.errstate(over="ignore", invalid="ignore"):
             value = float((values * mean_weight).sum() / summary.n)
-
-        def influence(block: Block) -> FloatArray:
-            with np.errstate(over="ignore", invalid="ignore"):
-                cells = self._cells(block)
-                at = np.minimum(np.searchsorted(keys, cells.keys), len(keys) - 1)
-                w, y = mean_weight[at], mean_value[at]
-                both = cells.values * w + y * (cells.weights - w)
-                if block.alive is not None and self.given != "return":
-                    both = np.where(block.alive, both, 0.0)
-                total: FloatArray = np.add.reduce(both, axis=1)
-            return total
-
+        influence = partial(self._influence, keys=keys, mean_weight=mean_weight, mean_value=mean_value)
         return Fit(value, influence=influence, flags=() if np.isfinite(value) else ("overflow",))
+
+    def _influence(
+        self, block: Block, keys: AnyArray, mean_weight: FloatArray, mean_value: FloatArray
+    ) -> FloatArray:
+        """(m,) influence of a block's episodes, up to a constant; the means are those of the sorted keys."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            cells = self._cells(block)
+            at = np.minimum(np.searchsorted(keys, cells.keys), len(keys) - 1)
+            w, y = mean_weight[at], mean_value[at]
+            both = cells.values * w + y * (cells.weights - w)
+            if block.alive is not None and self.given != "return":
+                both = np.where(block.alive, both, 0.0)
+            total: FloatArray = np.add.reduce(both, axis=1)
+        return total
 
     def _cells(self, block: Block) -> _Cells:
         weights = self.weighting.running(block)

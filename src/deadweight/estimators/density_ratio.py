@@ -92,7 +92,7 @@ class DensityRatio:
             bottom = float(summary.n)
         factor = 1.0 if self.renewal or self.mode == "literal" else float(self.horizon)
         if bottom == 0:
-            return Fit(0.0, influence=lambda block: np.zeros(block.n), flags=("zero-weights",))
+            return Fit(0.0, influence=_no_influence, flags=("zero-weights",))
         ratio = top / bottom
         slope = factor / bottom
         centre = 0.0 if self.mode == "literal" else ratio
@@ -100,16 +100,7 @@ class DensityRatio:
         if on_dropped is density.w:
             through_w = through_w + dropped_top - centre * dropped_bottom
         gradient = density.gradient(slope * through_w)
-
-        def influence(block: Block) -> FloatArray:
-            step = self._steps(block)
-            kept_top, kept_bottom, dropped_top, dropped_bottom = self._columns(step)
-            at = density.index[step.state]
-            direct = density.w[at] * (kept_top - centre * kept_bottom)
-            direct = direct + on_dropped[at] * (dropped_top - centre * dropped_bottom)
-            change = slope * direct + gradient(step)
-            return summary.n * sums_by(step.row, change, block.n)
-
+        influence = _Influence(self, summary.n, density.w, on_dropped, centre, slope, gradient)
         details = {"kkt_residual": density.solution.residual}
         return Fit(factor * ratio, influence=influence, details=details)
 
@@ -145,6 +136,32 @@ class DensityRatio:
             last=flat(block.last).astype(np.float64),
             dropped=flat(np.zeros(block.states.shape, dtype=bool) if dropped is None else dropped),
         )
+
+
+@dataclass(frozen=True, eq=False)
+class _Influence:
+    """Influence of a block's episodes: what they add themselves, and what they change in the density."""
+
+    family: DensityRatio
+    n: int
+    w: FloatArray
+    on_dropped: FloatArray
+    centre: float
+    slope: float
+    gradient: _Gradient
+
+    def __call__(self, block: Block) -> FloatArray:
+        step = self.family._steps(block)
+        kept_top, kept_bottom, dropped_top, dropped_bottom = self.family._columns(step)
+        at = self.gradient.index[step.state]
+        direct = self.w[at] * (kept_top - self.centre * kept_bottom)
+        direct = direct + self.on_dropped[at] * (dropped_top - self.centre * dropped_bottom)
+        change = self.slope * direct + self.gradient(step)
+        return self.n * sums_by(step.row, change, block.n)
+
+
+def _no_influence(block: Block) -> FloatArray:
+    return np.zeros(block.n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,8 +204,8 @@ class _Density:
         self.solution: SimplexSolution = solve_simplex_qp(self.M, RIDGE)
         self.w: FloatArray = self.solution.x / self.f
 
-    def gradient(self, through_w: FloatArray) -> Any:
-        """Derivative of through_w'w in each step's own part of the sums: a function of the steps.
+    def gradient(self, through_w: FloatArray) -> _Gradient:
+        """Derivative of through_w'w in each step's own part of the sums.
 
         M_ij = Ghat_ij / (50 f_i), so a step changes M through Ghat and through f, and w = x / f once more.
         """
@@ -197,16 +214,28 @@ class _Density:
         u, z = self.M.T @ x, self.M.T @ y
         by_f = -through_w * x / f**2 + (y * (self.M @ u) + x * (self.M @ z)) / f
         by_visit = (by_f - by_f @ f) / self.visits
+        return _Gradient(self.index, by_visit, x, y, u, z, f)
 
-        def by_flow(i: IntArray, j: IntArray) -> FloatArray:
-            change: FloatArray = -(y[i] * u[j] + x[i] * z[j]) / (SCALE * f[i])
-            return change
 
-        def of_steps(step: _Steps) -> FloatArray:
-            i, j = self.index[step.state], self.index[step.after]
-            left = j < len(f)
-            own = np.where(left, by_flow(np.where(left, j, 0), j), 0.0)
-            change: FloatArray = by_visit[i] + step.flow * by_flow(i, j) - own
-            return change
+@dataclass(frozen=True, eq=False)
+class _Gradient:
+    """What one more step changes through the density: by the visit itself, and by the flow that it adds."""
 
-        return of_steps
+    index: IntArray  # (S,) row of each state
+    by_visit: FloatArray
+    x: FloatArray
+    y: FloatArray
+    u: FloatArray
+    z: FloatArray
+    f: FloatArray
+
+    def __call__(self, step: _Steps) -> FloatArray:
+        i, j = self.index[step.state], self.index[step.after]
+        left = j < len(self.f)
+        own = np.where(left, self._by_flow(np.where(left, j, 0), j), 0.0)
+        change: FloatArray = self.by_visit[i] + step.flow * self._by_flow(i, j) - own
+        return change
+
+    def _by_flow(self, i: IntArray, j: IntArray) -> FloatArray:
+        change: FloatArray = -(self.y[i] * self.u[j] + self.x[i] * self.z[j]) / (SCALE * self.f[i])
+        return change

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -153,7 +154,7 @@ class Incremental:
             flags += ("overflow",)
         return Fit(
             value,
-            influence=lambda block: self._influence(block, chosen, slope, pull, survival),
+            influence=partial(self._influence, chosen=chosen, slope=slope, pull=pull, survival=survival),
             flags=flags,
             details={"windows": chosen + 1},
         )

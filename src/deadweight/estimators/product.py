@@ -47,7 +47,9 @@ class TermMaker(Protocol):
         """Makers with equal keys make the same terms."""
         ...
 
-    def __call__(self, block: Block, weighting: Weighting, gamma: float, finished: str) -> list[Terms]: ...
+    def __call__(self, block: Block, weighting: Weighting, gamma: float, finished: str) -> list[Terms]:
+        """The terms of a block."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,12 +129,21 @@ class ProductFamily:
         zero = any(group.has_zero_weights for group in groups)
         return Fit(
             float(sum(group.value for group in groups)),
-            influence=lambda block: sum(
-                (group.influence(terms) for group, terms in zip(groups, self.terms(block), strict=True)),
-                start=np.zeros(block.n),
-            ),
+            influence=_Influence(self, groups),
             flags=("zero-weights",) if zero else (),
         )
+
+
+@dataclass(frozen=True, eq=False)
+class _Influence:
+    """Influence of a block's episodes on a self-normalised estimate."""
+
+    family: ProductFamily
+    groups: list[_Normalised]
+
+    def __call__(self, block: Block) -> FloatArray:
+        pairs = zip(self.groups, self.family.terms(block), strict=True)
+        return sum((group.influence(terms) for group, terms in pairs), start=np.zeros(block.n))
 
 
 class _Normalised:

@@ -16,13 +16,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from deadweight.answers import Plan
 from deadweight.drops import Drop
 from deadweight.errors import EstimationError
-from deadweight.inference.episodes import WholeEpisodes, check_returns, per_episode, whole_episodes
+from deadweight.inference.episodes import WholeEpisodes, check_returns, per_episode, returns, whole_episodes
 from deadweight.question import Question
 from deadweight.results import Estimate, Interval
 from deadweight.typing import FloatArray
@@ -64,7 +65,7 @@ def bounded(
     """
     question = plan.question
     lowest, highest = return_range(question)
-    check_returns(per_episode(question, lambda block: block.returns(question.gamma)), lowest, highest)
+    check_returns(per_episode(question, partial(returns, question.gamma)), lowest, highest)
     used, split = held_out(plan, choose)
     episodes = whole_episodes(used)
     bottom, top = two_sided(episodes, lowest, highest, (1.0 - level) / 2, lower(used))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -26,7 +27,7 @@ from deadweight.inference.episodes import first_episodes, influences, plain_term
 from deadweight.inference.poisson import poisson_weights
 from deadweight.results import Estimate, Interval
 from deadweight.summaries import ColumnSums
-from deadweight.typing import FloatArray
+from deadweight.typing import FloatArray, IntArray
 
 # Copies are made for so many (episode, resample) cells at a time: they stay in cache.
 CHUNK_CELLS = 1 << 17
@@ -77,13 +78,11 @@ def resampled(answers: Answers, plan: Plan) -> FloatArray:
     family = plan.family
     terms = plain_terms(plan)
     if terms is not None:
-        copies, sums = _resample(plan, lambda block: [_Means(terms(block))])
+        copies, sums = _resample(plan, partial(_mean_columns, terms))
         values = divide(sums[0][:, 0], copies)
     elif isinstance(family, ProductFamily):
         groups = answers.sums(plan).groups
-        copies, sums = _resample(
-            plan, lambda block: [_Group(*pair) for pair in zip(family.terms(block), groups, strict=True)]
-        )
+        copies, sums = _resample(plan, partial(_group_columns, family, groups))
         values = np.add.reduce([_value(one, copies, family) for one in sums])
     else:
         return _refitted(plan)
@@ -146,6 +145,14 @@ class _Group:
         return full.reshape(len(sums), -1)
 
 
+def _mean_columns(terms: Callable[[Block], FloatArray], block: Block) -> list[_Means]:
+    return [_Means(terms(block))]
+
+
+def _group_columns(family: ProductFamily, groups: Sequence[ColumnSums], block: Block) -> list[_Group]:
+    return [_Group(*pair) for pair in zip(family.terms(block), groups, strict=True)]
+
+
 def _value(sums: FloatArray, copies: FloatArray, family: ProductFamily) -> FloatArray:
     """(R,) a group's part of the self-normalised estimate in each resample."""
     weighted, weights, members = np.moveaxis(sums.reshape(len(sums), 3, -1), 1, 0)
@@ -172,24 +179,33 @@ def _resample(
     plan: Plan, columns: Callable[[Block], Sequence[_Columns]]
 ) -> tuple[FloatArray, list[FloatArray]]:
     """Episodes in each resample, and sums of the columns over them."""
-    question = plan.question
-    seed, resamples = question.options.seed, question.options.resamples
-    first = first_episodes(question.parts)
-    size = max(1, CHUNK_CELLS // resamples)
-
-    def summarise(block: Block) -> list[_Resamples]:
-        parts = columns(block)
-        table = np.concatenate([np.ones((block.n, 1)), *(part.table for part in parts)], axis=1)
-        numbers = first[id(block.log)] + block.rows
-        sums = np.zeros((resamples, table.shape[1]))
-        for lo in range(0, block.n, size):
-            sums += poisson_weights(seed, numbers[lo : lo + size], resamples).T @ table[lo : lo + size]
-        cuts = np.cumsum([1, *(part.table.shape[1] for part in parts)])[:-1]
-        copies, *each = np.split(sums, cuts, axis=1)
-        return [_Resamples(copies[:, 0], [part.spread(one) for part, one in zip(parts, each, strict=True)])]
-
+    question, options = plan.question, plan.question.options
+    summarise = _Resampling(columns, first_episodes(question), options.seed, options.resamples)
     found: _Resamples = fold(question.parts, summarise, question.workers)[0]
     return found.copies, found.sums
+
+
+@dataclass(frozen=True, eq=False)
+class _Resampling:
+    """From a block to its part of every resample; `first` is the number of each part's first episode."""
+
+    columns: Callable[[Block], Sequence[_Columns]]
+    first: IntArray
+    seed: int
+    resamples: int
+
+    def __call__(self, block: Block) -> list[_Resamples]:
+        parts = self.columns(block)
+        table = np.concatenate([np.ones((block.n, 1)), *(part.table for part in parts)], axis=1)
+        numbers = self.first[block.part] + block.first + block.rows
+        sums = np.zeros((self.resamples, table.shape[1]))
+        size = max(1, CHUNK_CELLS // self.resamples)
+        for lo in range(0, block.n, size):
+            copies = poisson_weights(self.seed, numbers[lo : lo + size], self.resamples)
+            sums += copies.T @ table[lo : lo + size]
+        cuts = np.cumsum([1, *(part.table.shape[1] for part in parts)])[:-1]
+        number, *each = np.split(sums, cuts, axis=1)
+        return [_Resamples(number[:, 0], [part.spread(one) for part, one in zip(parts, each, strict=True)])]
 
 
 def _refitted(plan: Plan) -> FloatArray:

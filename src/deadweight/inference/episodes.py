@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -16,8 +17,8 @@ from deadweight.estimators.trajectory import Behaviour
 from deadweight.fold import fold
 from deadweight.question import Question
 from deadweight.running import times
-from deadweight.trajectories import Trajectories
 from deadweight.typing import FloatArray, IntArray
+from deadweight.weighting import Weighting
 
 Compute = Callable[[Block], FloatArray]
 
@@ -32,24 +33,31 @@ class _Rows:
         return _Rows(self.pieces + other.pieces)
 
 
-def first_episodes(parts: Sequence[Trajectories]) -> dict[int, int]:
-    """The number, in the whole log, of each part's first episode, by the identity of the part."""
-    sizes = np.cumsum([0, *(part.n_episodes for part in parts)])
-    return {id(part): int(first) for part, first in zip(parts, sizes[:-1], strict=True)}
+def first_episodes(question: Question) -> IntArray:
+    """(parts,) the number, in the whole log, of each part's first episode."""
+    return np.cumsum([0, *question.sizes[:-1]])
 
 
 def per_episode(question: Question, compute: Compute) -> FloatArray:
-    """compute(block), (m,) or (k, m), of all episodes in the order of the log."""
-    first = first_episodes(question.parts)
+    """compute(block), (m,) or (k, m), of all episodes in the order of the log.
 
-    def summarise(block: Block) -> list[_Rows]:
-        return [_Rows(((first[id(block.log)] + block.rows, compute(block)),))]
-
+    On a stored log `compute` travels to other processes: a named function or an object, not a closure.
+    """
+    summarise = partial(_numbered, compute, first_episodes(question))
     found: _Rows = fold(question.parts, summarise, question.workers)[0]
     result: FloatArray = np.empty((*found.pieces[0][1].shape[:-1], question.n))
     for rows, values in found.pieces:
         result[..., rows] = values
     return result
+
+
+def _numbered(compute: Compute, first: IntArray, block: Block) -> list[_Rows]:
+    return [_Rows(((first[block.part] + block.first + block.rows, compute(block)),))]
+
+
+def returns(gamma: float, block: Block) -> FloatArray:
+    """(m,) discounted returns, as a `Compute` once gamma is given."""
+    return block.returns(gamma)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,21 +80,21 @@ class WholeEpisodes:
 
 def whole_episodes(plan: Plan) -> WholeEpisodes:
     """Whole-episode weights with the plan's drop, and returns; BEHAVIOUR weighs every episode by one."""
-    question = plan.question
+    weighting = None if plan.name == "BEHAVIOUR" else plan.weighting
+    compute = partial(_weights_and_returns, weighting, plan.question.gamma)
+    return WholeEpisodes(*per_episode(plan.question, compute))
 
-    def compute(block: Block) -> FloatArray:
-        returns = block.returns(question.gamma)
-        if plan.name == "BEHAVIOUR":
-            return np.stack([np.zeros(block.n), returns])
-        last = plan.weighting.running(block).last
-        with np.errstate(divide="ignore"):
-            log_weights = np.log(last.values[:, 0])
-        if last.exponents is not None:
-            log_weights += last.exponents[:, 0] * math.log(2.0)
-        return np.stack([log_weights, returns])
 
-    log_weights, returns = per_episode(question, compute)
-    return WholeEpisodes(log_weights, returns)
+def _weights_and_returns(weighting: Weighting | None, gamma: float, block: Block) -> FloatArray:
+    """(2, m) logarithms of the whole weights, and returns."""
+    if weighting is None:
+        return np.stack([np.zeros(block.n), block.returns(gamma)])
+    last = weighting.running(block).last
+    with np.errstate(divide="ignore"):
+        log_weights = np.log(last.values[:, 0])
+    if last.exponents is not None:
+        log_weights += last.exponents[:, 0] * math.log(2.0)
+    return np.stack([log_weights, block.returns(gamma)])
 
 
 def check_returns(returns: FloatArray, lowest: float, highest: float, first: int = 0) -> None:
@@ -107,18 +115,18 @@ def plain_terms(plan: Plan) -> Compute | None:
     """The per-episode terms of which the estimate is the mean; None where it is no plain mean."""
     family = plan.family
     if isinstance(family, Behaviour):
-        return lambda block: block.returns(family.gamma)
+        return partial(returns, family.gamma)
     if not isinstance(family, ProductFamily) or plan.recipe.weighted:
         return None
+    return partial(_plain_sums, family)
 
-    def compute(block: Block) -> FloatArray:
-        total = np.zeros(block.n)
-        for terms in family.terms(block):
-            product = times(terms.weights, terms.values)
-            total += discounted_sum(product, family.gamma) if terms.per_step else product[:, 0]
-        return total
 
-    return compute
+def _plain_sums(family: ProductFamily, block: Block) -> FloatArray:
+    total = np.zeros(block.n)
+    for terms in family.terms(block):
+        product = times(terms.weights, terms.values)
+        total += discounted_sum(product, family.gamma) if terms.per_step else product[:, 0]
+    return total
 
 
 def influences(answers: Answers, plan: Plan) -> FloatArray:

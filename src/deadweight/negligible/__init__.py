@@ -1,6 +1,12 @@
 """Negligible states: four ways to find them, and the path of estimates as more and more of them are dropped.
 
 Each way returns a `StateSet` that knows why.
+
+Example:
+  >>> import deadweight as dw
+  >>> lift = dw.domains.deterministic_lift(7)
+  >>> dw.negligible.lift(lift.mdp)
+  StateSet(2 of 5 states: {1, 3}; lift states of the MDP)
 """
 
 from deadweight.negligible.covariance import covariance

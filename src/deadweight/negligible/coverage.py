@@ -15,7 +15,17 @@ NEARLY_ALL = 0.95
 
 
 class DropWarning(UserWarning):
-    """A drop set that covers nearly all logged steps, or none of them."""
+    """A drop set that covers nearly all logged steps, or none of them.
+
+    Example:
+      >>> import deadweight as dw
+      >>> lift = dw.domains.deterministic_lift(7)
+      >>> with warnings.catch_warnings():
+      ...     warnings.simplefilter("ignore", DropWarning)
+      ...     everything = dw.negligible.q_gap(lift.sample(100), lift.pi_e, epsilon=100.0)
+      >>> len(everything)
+      5
+    """
 
 
 def covered(states: StateSet, visits: FloatArray) -> float:

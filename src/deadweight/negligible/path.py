@@ -23,11 +23,9 @@ from deadweight.negligible.columns import level_by_level
 from deadweight.negligible.levels import Levels, make_levels
 from deadweight.negligible.sweep import sweep
 from deadweight.options import read_options
-from deadweight.pairs import pair_policies
 from deadweight.policies import TabularPolicy
-from deadweight.question import Question
+from deadweight.question import Log, Question, ask
 from deadweight.states import StateSet
-from deadweight.trajectories import Trajectories
 from deadweight.typing import FloatArray, IntArray
 
 QUANTILES = 25
@@ -52,6 +50,13 @@ class EpsilonPath:
       corrected: (K + 1,) estimate - bias; the estimate itself for doubly robust names.
       ess: (K + 1,) Kish effective sample size; the number of episodes where there are no weights.
       chosen: the level of the automatic choice.
+
+    Example:
+      >>> from deadweight.domains import deterministic_lift
+      >>> lift = deterministic_lift(9)
+      >>> path = epsilon_path("WSIS", lift.sample(1000), lift.pi_e, lift.pi_b)
+      >>> path.n_dropped.tolist(), path.sets[1].states
+      ([0, 4, 5, 6, 7], [1, 2, 4, 5])
     """
 
     name: str
@@ -125,7 +130,7 @@ class EpsilonPath:
 
 def epsilon_path(
     name: str,
-    log: Trajectories,
+    log: Log,
     pi_e: TabularPolicy | npt.ArrayLike | None,
     pi_b: TabularPolicy | npt.ArrayLike | None = None,
     min_visits: int = 0,
@@ -153,8 +158,7 @@ def epsilon_path(
       >>> len(path), int(path.n_dropped[path.chosen])
       (16, 12)
     """
-    question = Question([log], pair_policies(log, pi_e, pi_b), gamma, read_options(options))
-    return path_of(question, name, min_visits)
+    return path_of(ask(log, pi_e, pi_b, gamma, read_options(options)), name, min_visits)
 
 
 def path_of(question: Question, name: str, min_visits: int = 0) -> EpsilonPath:

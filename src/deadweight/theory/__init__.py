@@ -1,4 +1,11 @@
-"""Exact theory on a known MDP: moments of the product estimators, and the best any estimator can do."""
+"""Exact theory on a known MDP: moments of the product estimators, and the best any estimator can do.
+
+Example:
+  >>> import deadweight as dw
+  >>> lift = dw.domains.deterministic_lift(7)
+  >>> round(dw.theory.moments(lift.mdp, lift.pi_e, lift.pi_b, "IS").variance, 6)
+  7.0
+"""
 
 from __future__ import annotations
 

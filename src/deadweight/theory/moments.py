@@ -29,7 +29,12 @@ ESTIMATORS = ("IS", "SIS", "PDIS", "SPDIS")
 
 @dataclass(frozen=True)
 class Moments:
-    """Exact moments of one episode's term; an estimate from n episodes has variance / n and the same bias."""
+    """Exact moments of one episode's term; an estimate from n episodes has variance / n and the same bias.
+
+    Example:
+      >>> Moments(mean=1.0, variance=3.0, bias=0.5).mse(episodes=12)
+      0.5
+    """
 
     mean: float
     variance: float

@@ -1,0 +1,116 @@
+"""Fetching a part: its row groups, cut on the borders of episodes.
+
+An episode that goes on in the next row group is put together in a small log of its own, so that all the
+others stay where the decoder has left them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from deadweight.errors import DataError
+from deadweight.io.findings import LogProblem
+from deadweight.io.parquet import ParquetFiles
+from deadweight.io.part_log import LogLabels, checked_log, in_common_labels, in_part, plain_log
+from deadweight.io.parts import Part
+from deadweight.trajectories import Trajectories
+
+
+class OutOfOrder(DataError):
+    """Rows of an episode that are not together, which only a look at the rows could show."""
+
+
+def scattered(where: str) -> OutOfOrder:
+    """The error that says so, with the remedy."""
+    return OutOfOrder(
+        f"Rows of an episode must stand together to be read in parts; in {where} they are scattered.",
+        fix="Write the log sorted by episode, or let it be sorted into a temporary folder: sort=True.",
+    )
+
+
+def fetch(files: ParquetFiles, part: Part, labels: LogLabels, check: bool) -> list[Trajectories]:
+    """The logs of a part.
+
+    Args:
+      files, part: where it is.
+      labels: of all parts.
+      check: look at the values, not only at the order of the rows.
+    """
+    table, tail = files.table(part), files.tail(part)
+    if labels.plain:
+        pieces = _plain_pieces(table, tail, part, labels, check)
+        if pieces is not None:
+            return pieces
+    return [_whole(files, part, labels, table, tail)]
+
+
+def whole_part(files: ParquetFiles, part: Part, labels: LogLabels | None) -> Trajectories:
+    """A part as one log, after all checks; in labels of its own where those of all parts are not known."""
+    return _whole(files, part, labels, files.table(part), files.tail(part))
+
+
+def _plain_pieces(
+    table: Any, tail: Any, part: Part, labels: LogLabels, check: bool
+) -> list[Trajectories] | None:
+    """The part's own episodes, and the one with a tail; None where rows or columns need a closer look."""
+    import pyarrow as pa
+
+    episode = table["episode"]
+    if episode.null_count or not pa.types.is_integer(episode.type):
+        return None
+    ids = episode.chunk(0).to_numpy() if episode.num_chunks == 1 else episode.to_numpy()
+    lo = 0 if part.after is None else int(np.searchsorted(ids, part.after, side="right"))
+    hi = len(ids) if tail is None else int(np.searchsorted(ids, part.last))
+    # The search is right if rows ascend; that they do, also at the cuts, is seen here and in `plain_log`.
+    if not (ids[:lo] == part.after).all() or (hi > lo and tail is not None and ids[hi - 1] >= part.last):
+        return None
+    if hi > lo > 0 and ids[lo] <= part.after:
+        return None
+    whole = part.after is None and tail is None
+    tables = [table.slice(lo, hi - lo)] if hi > lo else []
+    if tail is not None:
+        tables.append(pa.concat_tables([table.slice(hi), tail]))
+    pieces = []
+    for some in tables:
+        log = plain_log(some, labels, check, sort=whole)
+        if log is None:
+            return None
+        pieces.append(log)
+    return pieces if tail is None or pieces[-1].n_episodes == 1 else None
+
+
+def _whole(files: ParquetFiles, part: Part, labels: LogLabels | None, table: Any, tail: Any) -> Trajectories:
+    import pyarrow as pa
+
+    own = _own_rows(files, part, table if tail is None else pa.concat_tables([table, tail]))
+    try:
+        log = checked_log(own, files.names)
+    except LogProblem as error:
+        raise in_part(error, _place(files, part)) from None
+    return log if labels is None else in_common_labels(log, labels)
+
+
+def _own_rows(files: ParquetFiles, part: Part, table: Any) -> Any:
+    """The table without the rest of the episode that the part before has."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if part.after is None:
+        return table
+    episode = table["episode"]
+    others = np.asarray(pc.equal(episode, pa.scalar(part.after, episode.type)).to_numpy())
+    number = int(np.count_nonzero(others))
+    if not others[:number].all():
+        # The part before has read on only as far as its last episode went on without a break.
+        raise scattered(_place(files, part))
+    return table.slice(number)
+
+
+def _place(files: ParquetFiles, part: Part) -> str:
+    places = [
+        f"{files.paths[file]!r}, row group {numbers[0]}" + (f" to {numbers[-1]}" if len(numbers) > 1 else "")
+        for file, numbers in part.groups
+    ]
+    return places[0] + (f" to {places[-1]}" if len(places) > 1 else "")

@@ -1,0 +1,61 @@
+"""Whatever the user calls a log, as a log: in memory as it is, Parquet as a stream, CSV read whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from deadweight.executors import executor_for
+from deadweight.io.parquet import are_parquet
+from deadweight.io.parts import PART_ROWS
+from deadweight.io.read import read
+from deadweight.io.stream import OutOfOrder, Watch, open_stream
+from deadweight.stored import Stored
+from deadweight.trajectories import Trajectories
+
+Source = Trajectories | Stored | str | Path | Sequence[str | Path]
+T = TypeVar("T")
+
+
+def with_log(
+    source: Source,
+    use: Callable[[Trajectories | Stored], T],
+    *,
+    columns: Mapping[str, str] | None = None,
+    workers: int = 1,
+    ray_address: str | None = None,
+    part_rows: int = PART_ROWS,
+    watch: Watch | None = None,
+) -> T:
+    """What `use` makes of the log.
+
+    A log that fits in one part is read whole. Where the rows of a stream turn out to be scattered only when
+    they are read, it is sorted and used again from the start. Workers are let go afterwards; what is asked of
+    the result later brings them back.
+    """
+    paths = _paths(source)
+    if paths is None:
+        return use(source)  # type: ignore[arg-type]
+    if not are_parquet(paths):
+        return use(read(paths[0] if len(paths) == 1 else paths, columns))
+    executor = executor_for(workers, ray_address)
+    settings: dict[str, Any] = {"executor": executor, "part_rows": part_rows, "watch": watch}
+    try:
+        stream = open_stream(paths, columns, **settings)
+        if len(stream) == 1:
+            return use(stream[0])
+        try:
+            return use(stream)
+        except OutOfOrder:
+            return use(open_stream(paths, columns, sort=True, **settings))
+    finally:
+        executor.close()
+
+
+def _paths(source: Any) -> list[str | Path] | None:
+    if isinstance(source, str | Path):
+        return [source]
+    if isinstance(source, list | tuple) and source and all(isinstance(one, str | Path) for one in source):
+        return list(source)
+    return None

@@ -1,0 +1,267 @@
+"""Parquet files as a source of parts: what their footers say, and tables of some of their row groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from deadweight.io.columns import read_labels
+from deadweight.io.files import PARQUET, PARQUET_MAGIC, brief, parquet_in, unique_names
+from deadweight.io.findings import LogProblem
+from deadweight.io.parts import Part, RowGroup
+
+# The rest of an episode is looked for in so many rows at a time.
+TAIL_ROWS = 1 << 12
+# A reader with a small buffer fetches the first pages of a row group instead of all of it.
+FIRST_PAGES = {"pre_buffer": False, "buffer_size": 1 << 16}
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Smallest and largest whole number of a column, and whether it has holes."""
+
+    low: int
+    high: int
+    holes: bool
+
+
+@dataclass(frozen=True)
+class ParquetFiles:
+    """Files with the same columns.
+
+    Attributes:
+      paths: the files.
+      names: our name of a column -> theirs, for the columns that are read.
+      types: the Arrow type of each of these, by our name: that of the first file.
+      constants: by file, the columns that its folder's name gives, as in `ward=3`.
+    """
+
+    paths: tuple[str, ...]
+    names: Mapping[str, str]
+    types: Mapping[str, Any]
+    constants: tuple[Mapping[str, Any], ...]
+
+    def without(self, *columns: str) -> ParquetFiles:
+        """The same files with fewer columns."""
+        return replace(self, names={ours: name for ours, name in self.names.items() if ours not in columns})
+
+    def groups(self) -> list[RowGroup]:
+        """All row groups that have rows, with their first and last episodes."""
+        found = []
+        for file, path in enumerate(self.paths):
+            with named(path), _opened(path) as parquet:
+                for number in range(parquet.num_row_groups):
+                    rows = parquet.metadata.row_group(number).num_rows
+                    if rows:
+                        low, high = self._episodes(parquet, file, number)
+                        found.append(RowGroup(file, number, rows, low, high))
+        return found
+
+    def _episodes(self, parquet: Any, file: int, number: int) -> tuple[Any, Any]:
+        """Smallest and largest episode: from the statistics of whole numbers, else by reading the column."""
+        bounds = _statistics(parquet, number, self.names["episode"])
+        if bounds is not None:
+            return bounds.low, bounds.high
+        labels = read_labels(self._read(parquet, file, [number], ["episode"])["episode"])
+        if labels.distinct is not None and len(labels.distinct):
+            return min(labels.distinct), max(labels.distinct)
+        return int(labels.values.min()), int(labels.values.max())
+
+    def bounds(self, column: str) -> Bounds | None:
+        """Bounds of a column of whole numbers over all files; None where the footers do not say."""
+        low, high, holes = [], [], False
+        for path in self.paths:
+            with named(path), _opened(path) as parquet:
+                for number in range(parquet.num_row_groups):
+                    found = _statistics(parquet, number, self.names[column])
+                    if found is None:
+                        return None
+                    low.append(found.low)
+                    high.append(found.high)
+                    holes |= found.holes
+        return Bounds(min(low), max(high), holes) if low else None
+
+    def table(self, part: Part) -> Any:
+        """The row groups of a part, columns by our names."""
+        tables = []
+        for file, numbers in part.groups:
+            with named(self.paths[file]), _opened(self.paths[file]) as parquet:
+                tables.append(self._read(parquet, file, list(numbers), list(self.names)))
+        return _together(tables)
+
+    def tail(self, part: Part) -> Any:
+        """The rest of a part's last episode; None if there is none."""
+        tables = []
+        for file, number in part.tail:
+            with named(self.paths[file]), _opened(self.paths[file], **FIRST_PAGES) as parquet:
+                tables.append(self._tail(parquet, file, number, part.last))
+        return _together(tables) if tables else None
+
+    def batches(self, rows: int) -> Iterator[Any]:
+        """All rows in tables of at most so many, file after file."""
+        import pyarrow as pa
+
+        for file, path in enumerate(self.paths):
+            with named(path), _opened(path) as parquet:
+                for batch in parquet.iter_batches(rows, columns=self._theirs(list(self.names))):
+                    yield self._ours(pa.Table.from_batches([batch]), file, list(self.names))
+
+    def _tail(self, parquet: Any, file: int, number: int, last: Any) -> Any:
+        """The rows at the beginning of a row group that belong to episode `last`."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        found = []
+        columns = self._theirs(list(self.names))
+        for batch in parquet.iter_batches(TAIL_ROWS, row_groups=[number], columns=columns, use_threads=False):
+            table = self._ours(pa.Table.from_batches([batch]), file, list(self.names))
+            same = pc.equal(table["episode"], pa.scalar(last, table["episode"].type))
+            going_on = table.filter(same)
+            found.append(going_on)
+            if going_on.num_rows < table.num_rows:
+                break
+        return pa.concat_tables(found)
+
+    def _read(self, parquet: Any, file: int, numbers: list[int], columns: list[str]) -> Any:
+        # One thread: the next part is decoded on one processor while this one is summed on another.
+        table = parquet.read_row_groups(numbers, columns=self._theirs(columns), use_threads=False)
+        return self._ours(table, file, columns)
+
+    def _theirs(self, columns: Sequence[str]) -> list[str]:
+        return list(dict.fromkeys(self.names[ours] for ours in columns))
+
+    def _ours(self, table: Any, file: int, columns: Sequence[str]) -> Any:
+        """Columns by our names, in the types of the first file."""
+        import pyarrow as pa
+
+        found = {}
+        for ours in columns:
+            theirs, kind = self.names[ours], self.types[ours]
+            if theirs in self.constants[file]:
+                found[ours] = pa.repeat(pa.scalar(self.constants[file][theirs], kind), table.num_rows)
+            elif theirs in table.column_names:
+                column = table[theirs]
+                found[ours] = column if column.type == kind else column.cast(kind)
+            else:
+                found[ours] = pa.nulls(table.num_rows, kind)
+        return pa.table(found)
+
+
+def open_files(paths: Sequence[str | Path], choose: Callable[[list[str]], Mapping[str, str]]) -> ParquetFiles:
+    """The Parquet files of files and folders.
+
+    Args:
+      paths: each a Parquet file or a folder of them.
+      choose: from the names of all columns to our name -> their name of those that are needed.
+    """
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    files, constants = [], []
+    schema: Any = None
+    for path in paths:
+        base = Path(path).expanduser()
+        own = parquet_in(base) if base.is_dir() else [base]
+        for file in own:
+            with named(str(file)), _opened(str(file)):
+                pass
+        try:
+            hive = {"partitioning": "hive", "partition_base_dir": str(base)} if base.is_dir() else {}
+            data = ds.dataset([str(file) for file in own], format="parquet", **hive)
+            fragments = {fragment.path: fragment for fragment in data.get_fragments()}
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise LogProblem(
+                "DW102",
+                f"The {len(own)} Parquet files under {str(base)!r} do not fit together: {brief(error)}",
+                fix="Write them with the same columns and types.",
+            ) from None
+        schema = data.schema if schema is None else schema
+        for file in own:
+            keys = ds.get_partition_keys(fragments[str(file)].partition_expression)
+            files.append(str(file))
+            constants.append({str(name): value for name, value in keys.items()})
+    names = choose(unique_names(schema.names))
+    types = {ours: schema.field(theirs).type for ours, theirs in names.items()}
+    if pa.types.is_dictionary(types["episode"]):
+        types["episode"] = types["episode"].value_type  # categories have no order
+    return ParquetFiles(tuple(files), dict(names), types, tuple(constants))
+
+
+def count_rows(paths: Sequence[str | Path]) -> int:
+    """Rows of these files and folders, from their footers."""
+    rows = 0
+    for path in paths:
+        base = Path(path).expanduser()
+        for file in parquet_in(base) if base.is_dir() else [base]:
+            with named(str(file)), _opened(str(file)) as parquet:
+                rows += parquet.metadata.num_rows
+    return rows
+
+
+def are_parquet(paths: Sequence[str | Path]) -> bool:
+    """Whether all of these are Parquet files, or folders."""
+    return all(_is_parquet(Path(path).expanduser()) for path in paths)
+
+
+def _is_parquet(path: Path) -> bool:
+    if path.is_dir() or path.suffix.lower() in PARQUET:
+        return True
+    try:
+        with path.open("rb") as file:
+            return file.read(len(PARQUET_MAGIC)) == PARQUET_MAGIC
+    except OSError:
+        return False
+
+
+def _together(tables: list[Any]) -> Any:
+    import pyarrow as pa
+
+    return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+
+
+def _opened(path: str, **settings: Any) -> Any:
+    import pyarrow.parquet as pq
+
+    return pq.ParquetFile(path, **settings)
+
+
+@contextmanager
+def named(path: str) -> Iterator[None]:
+    """Whatever goes wrong with a file is said with its name."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except LogProblem:
+        raise
+    except FileNotFoundError:
+        raise LogProblem(
+            "DW101",
+            f"Expected a Parquet file at {path!r}; found: no such file.",
+            fix="Check the path, and that the files stay where they are while they are read.",
+        ) from None
+    except (pa.ArrowException, OSError, UnicodeError) as error:
+        raise LogProblem(
+            "DW102",
+            f"{path!r} is not a readable Parquet file, or was cut short: {brief(error)}",
+            fix="Copy or write the file again.",
+        ) from None
+
+
+def _statistics(parquet: Any, number: int, column: str) -> Bounds | None:
+    """Bounds of a column of whole numbers in a row group, if its statistics have them."""
+    group = parquet.metadata.row_group(number)
+    for i in range(group.num_columns):
+        found = group.column(i)
+        if found.path_in_schema != column:
+            continue
+        statistics = found.statistics
+        if statistics is None or not statistics.has_min_max or not isinstance(statistics.min, int):
+            return None
+        if isinstance(statistics.min, bool) or not statistics.has_null_count:
+            return None
+        return Bounds(statistics.min, statistics.max, statistics.null_count > 0)
+    return None

@@ -1,0 +1,200 @@
+"""From the table of a part to its log, in the labels of the whole.
+
+Columns of plain numbers without holes become a log almost as they are; a few vector operations check them.
+Whatever is different, from text to a missing reward, goes through the same table and the same checks as a
+log in memory, so that what is refused, and why, is the same too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from deadweight.io.findings import LogProblem
+from deadweight.io.frames import Columns
+from deadweight.io.read import log_of
+from deadweight.io.table import LogTable
+from deadweight.labels import positions
+from deadweight.trajectories import Trajectories
+from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray, Labels
+
+UNKNOWN = -1
+
+
+@dataclass(frozen=True, eq=False)
+class LogLabels:
+    """The labels of all parts."""
+
+    states: Labels
+    actions: Labels
+
+    @property
+    def plain(self) -> bool:
+        """Whether labels are indices already: whole numbers from 0, without a gap."""
+        return _counts_up(self.states) and _counts_up(self.actions)
+
+
+def _counts_up(labels: Labels) -> bool:
+    return labels.dtype.kind in "iu" and bool(labels[0] == 0) and bool(labels[-1] == len(labels) - 1)
+
+
+def checked_log(table: Any, names: Mapping[str, str]) -> Trajectories:
+    """The log of a table with columns by our names, in labels of its own, after all checks.
+
+    Args:
+      table: one row a step, whole episodes.
+      names: our names -> the user's, for messages.
+    """
+    arrow = {names[ours]: table[ours] for ours in table.column_names}
+    return log_of(LogTable(Columns(arrow), {ours: names[ours] for ours in table.column_names}))
+
+
+def in_common_labels(log: Trajectories, labels: LogLabels) -> Trajectories:
+    """The log with its states and actions as indices into the labels of all parts."""
+    states = positions(labels.states, log.state_labels)
+    actions = positions(labels.actions, log.action_labels)
+    last = log._last_successor
+    return Trajectories._from_codes(
+        states[log.states],
+        actions[log.actions],
+        log.rewards,
+        log.offsets,
+        state_labels=labels.states,
+        action_labels=labels.actions,
+        propensities=log.propensities,
+        target_probs=log.target_probs,
+        terminated=log.terminated,
+        last_successor=np.where(last >= 0, states[last], UNKNOWN),
+        has_next_states=log.has_next_states,
+    )
+
+
+def plain_log(table: Any, labels: LogLabels, check: bool, sort: bool) -> Trajectories | None:
+    """The log of plain columns; None where something needs a closer look.
+
+    Args:
+      table: as in `checked_log`.
+      labels: of all parts; whole numbers from 0.
+      check: look at values as well, not only at the order of the rows.
+      sort: rows may be in any order.
+    """
+    columns = {name: _plain(table[name], may_miss=name == "next_state") for name in table.column_names}
+    if any(column is None for column in columns.values()):
+        return None
+    found: dict[str, Any] = columns
+    offsets = _offsets(found["episode"], found["step"])
+    if offsets is None and sort:
+        order = np.lexsort((found["step"], found["episode"]))
+        found = {name: column[order] for name, column in found.items()}
+        offsets = _offsets(found["episode"], found["step"])
+    if offsets is None:
+        return None
+    states, actions = _whole(found["state"]), _whole(found["action"])
+    if states is None or actions is None:
+        return None
+    if check and not _fits(found, states, actions, labels):
+        return None
+    last = offsets[1:] - 1
+    terminated = _terminated(found, last)
+    if terminated is None:
+        return None
+    successor = np.full(len(last), UNKNOWN, dtype=np.int64)
+    if "next_state" in found:
+        following = _whole(found["next_state"])
+        if following is None or (check and not _agree(following, states, last)):
+            return None
+        successor = np.where(terminated, UNKNOWN, following[last])
+    return Trajectories._from_codes(
+        states,
+        actions,
+        found["reward"].astype(np.float64, copy=False),
+        offsets,
+        state_labels=labels.states,
+        action_labels=labels.actions,
+        propensities=_probabilities(found, "behaviour_prob"),
+        target_probs=_probabilities(found, "target_prob"),
+        terminated=terminated,
+        last_successor=successor,
+        has_next_states="next_state" in found,
+    )
+
+
+def _plain(column: Any, may_miss: bool) -> AnyArray | None:
+    """A column of numbers or flags as numpy, without a copy where it lies in one piece; None otherwise."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = column.type
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+        return None
+    if column.null_count:
+        if not (may_miss and pa.types.is_signed_integer(kind)):
+            return None
+        column = pc.fill_null(column, UNKNOWN)
+    if column.num_chunks == 1:
+        values: AnyArray = column.chunk(0).to_numpy(zero_copy_only=False)
+        return values
+    return np.asarray(column.to_numpy())
+
+
+def _offsets(episode: AnyArray, step: AnyArray) -> IntArray | None:
+    """First rows of the episodes, then the number of rows; None where rows are not in order."""
+    last = np.flatnonzero(episode[1:] != episode[:-1])
+    following = step[1:] > step[:-1]
+    following[last] = episode[last + 1] > episode[last]
+    if not following.all():
+        return None
+    return np.concatenate([[0], last + 1, [len(episode)]])
+
+
+def _whole(column: AnyArray) -> IntArray | None:
+    return column.astype(np.int64, copy=False) if column.dtype.kind in "iu" else None
+
+
+def _fits(found: Mapping[str, AnyArray], states: IntArray, actions: IntArray, labels: LogLabels) -> bool:
+    """Whether labels are in range, rewards finite and probabilities in (0, 1]; else the checks will say."""
+    if not (found["episode"].dtype.kind in "iu" and found["step"].dtype.kind in "iu"):
+        return False
+    # Seen as unsigned, a negative number is a very large one: one look for both ends.
+    for codes, known in ((states, labels.states), (actions, labels.actions)):
+        if codes.view(np.uint64).max() >= len(known):
+            return False
+    if "behaviour_prob" in found and not _within(found["behaviour_prob"], np.finfo(np.float64).tiny):
+        return False
+    if "target_prob" in found and not _within(found["target_prob"], 0.0):
+        return False
+    return bool(np.isfinite(found["reward"]).all())
+
+
+def _within(column: AnyArray, lowest: float) -> bool:
+    return bool(column.min() >= lowest and 0 < column.max() <= 1)
+
+
+def _terminated(found: Mapping[str, AnyArray], last: IntArray) -> BoolArray | None:
+    if "terminated" in found:
+        flags = found["terminated"]
+        return flags[last] if flags.dtype == bool else None
+    if "truncated" in found:
+        flags = found["truncated"]
+        return ~flags[last] if flags.dtype == bool else None
+    return np.ones(len(last), dtype=bool)
+
+
+def _agree(following: IntArray, states: IntArray, last: IntArray) -> bool:
+    """Whether next_state is the next row's state wherever it is known and the episode goes on."""
+    wrong = following[:-1] != states[1:]
+    wrong &= following[:-1] != UNKNOWN
+    wrong[last[:-1]] = False
+    return not wrong.any()
+
+
+def _probabilities(found: Mapping[str, AnyArray], name: str) -> FloatArray | None:
+    return np.minimum(found[name].astype(np.float64, copy=False), 1.0) if name in found else None
+
+
+def in_part(error: LogProblem, where: str) -> LogProblem:
+    """The problem with the place of the part: its rows are counted within it."""
+    return LogProblem(error.code, f"{error.problem} [In {where}; rows count from its first.]", fix=error.fix)

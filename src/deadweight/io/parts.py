@@ -1,0 +1,106 @@
+"""Parts: which row groups of a set of Parquet files are read together, and which episodes are cut where.
+
+Row groups are put in the order of their episodes. If they do not overlap, except that an episode may go on
+from one into the next, a part is a run of row groups without the rest of the previous part's last episode
+and with the rest of its own. All of this is known from the bounds of each row group: nothing is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+# Rows of a part. What is held at a time is about two parts, at some 50 bytes a row.
+PART_ROWS = 1 << 20
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """A row group: its file and number, its rows, and its smallest and largest episode."""
+
+    file: int
+    number: int
+    rows: int
+    low: Any
+    high: Any
+
+
+@dataclass(frozen=True)
+class Part:
+    """A run of whole episodes.
+
+    Attributes:
+      groups: (file, row groups) to read.
+      tail: (file, row group), in order, at whose beginning the last episode goes on.
+      after: episodes up to this one belong to the part before; None if it shares none.
+      last: the last episode, where there is a tail.
+      rows: about how many.
+    """
+
+    groups: tuple[tuple[int, tuple[int, ...]], ...]
+    tail: tuple[tuple[int, int], ...] = ()
+    after: Any = None
+    last: Any = None
+    rows: int = 0
+
+
+def in_order(groups: Sequence[RowGroup]) -> list[RowGroup] | None:
+    """The row groups in the order of their episodes; None if they overlap by more than one episode.
+
+    >>> groups = [RowGroup(1, 0, 5, 7, 9), RowGroup(0, 0, 5, 1, 4), RowGroup(0, 1, 5, 4, 7)]
+    >>> [(group.file, group.number) for group in in_order(groups)]
+    [(0, 0), (0, 1), (1, 0)]
+    >>> in_order([RowGroup(0, 0, 5, 1, 4), RowGroup(0, 1, 5, 3, 7)]) is None
+    True
+    """
+    ordered = sorted(groups, key=lambda group: (group.low, group.high, group.file, group.number))
+    return ordered if all(one.high <= other.low for one, other in pairwise(ordered)) else None
+
+
+def cut(ordered: Sequence[RowGroup], part_rows: int = PART_ROWS) -> list[Part]:
+    """Parts of at least `part_rows` rows each, except the last.
+
+    >>> groups = [RowGroup(0, 0, 5, 1, 4), RowGroup(0, 1, 5, 4, 7), RowGroup(1, 0, 5, 7, 9)]
+    >>> [part.groups for part in cut(groups, 6)]
+    [((0, (0, 1)),), ((1, (0,)),)]
+    >>> cut(groups, 6)[0].tail, cut(groups, 6)[1].after
+    (((1, 0),), 7)
+    """
+    parts: list[Part] = []
+    before: Any = None
+    for lo, hi in _runs(ordered, part_rows):
+        last = ordered[hi - 1].high
+        tail = []
+        for group in ordered[hi:]:
+            if group.low != last:
+                break
+            tail.append((group.file, group.number))
+        after = before if lo > 0 and ordered[lo].low == before else None
+        if after is not None and last == after:  # one episode through and through: the part before has it
+            continue
+        rows = sum(group.rows for group in ordered[lo:hi])
+        parts.append(Part(_by_file(ordered[lo:hi]), tuple(tail), after, last if tail else None, rows))
+        before = last
+    return parts
+
+
+def _runs(ordered: Sequence[RowGroup], part_rows: int) -> Iterator[tuple[int, int]]:
+    lo = rows = 0
+    for hi, group in enumerate(ordered, 1):
+        rows += group.rows
+        if rows >= part_rows or hi == len(ordered):
+            yield lo, hi
+            lo, rows = hi, 0
+
+
+def _by_file(groups: Sequence[RowGroup]) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    """Row groups that follow each other in one file are read together."""
+    runs: list[tuple[int, list[int]]] = []
+    for group in groups:
+        if runs and runs[-1][0] == group.file:
+            runs[-1][1].append(group.number)
+        else:
+            runs.append((group.file, [group.number]))
+    return tuple((file, tuple(numbers)) for file, numbers in runs)

@@ -1,0 +1,236 @@
+"""Streams: logs in Parquet files, larger than memory if need be, as sequences of parts.
+
+Opening a stream reads footers; where those do not say which labels there are, one pass over the files does.
+Each part is then fetched whenever somebody sums it, and about two are in memory at a time. Same labels, same
+checks and, up to the order of additions, same numbers as for the log in memory.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+
+from deadweight.executors import Executor, Serial
+from deadweight.fold import fold
+from deadweight.io.external_sort import by_episode
+from deadweight.io.fetch import OutOfOrder, fetch, scattered, whole_part
+from deadweight.io.findings import LogProblem
+from deadweight.io.parquet import ParquetFiles, open_files
+from deadweight.io.part_log import LogLabels
+from deadweight.io.parts import PART_ROWS, Part, cut, in_order
+from deadweight.io.schema import match_columns
+from deadweight.io.stream_labels import common_labels
+from deadweight.stored import Census, Stored
+from deadweight.trajectories import Trajectories
+from deadweight.typing import IntArray
+
+Check = Callable[[Trajectories], None]
+Sources = str | Path | Sequence[str | Path]
+
+__all__ = ["OutOfOrder", "Progress", "Stream", "open_stream"]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a pass over the parts has come."""
+
+    what: str
+    rows: int
+    of: int
+    seconds: float
+
+    @property
+    def rows_per_second(self) -> float:
+        """Since the pass began."""
+        return self.rows / self.seconds if self.seconds > 0 else 0.0
+
+
+Watch = Callable[[Progress], None]
+
+
+class Stream(Stored):
+    """A log in Parquet files; see `open_stream`."""
+
+    def __init__(
+        self,
+        files: ParquetFiles,
+        parts: Sequence[Part],
+        labels: LogLabels,
+        executor: Executor,
+        watch: Watch | None = None,
+        holder: Any = None,
+    ) -> None:
+        self.files, self.plan, self.labels = files, tuple(parts), labels
+        self.state_labels, self.action_labels = labels.states, labels.actions
+        self.n_steps = sum(part.rows for part in parts)
+        self.executor, self.watch = executor, watch
+        self._holder = holder  # the temporary folder, if there is one
+        self._census: list[Census | None] = [None]  # shared by all views of this log
+        self._check: Check | None = None
+        self._fetched_before = False
+        self._started = 0.0
+
+    def __len__(self) -> int:
+        return len(self.plan)
+
+    @overload
+    def __getitem__(self, part: int) -> Trajectories: ...
+    @overload
+    def __getitem__(self, part: slice) -> list[Trajectories]: ...
+    def __getitem__(self, part: int | slice) -> Trajectories | list[Trajectories]:
+        if isinstance(part, slice):
+            return [self[i] for i in range(*part.indices(len(self)))]
+        if not -len(self) <= part < len(self):
+            raise IndexError(part)
+        return self._checked([whole_part(self.files, self.plan[part], self.labels)])[0]
+
+    def pieces(self, part: int) -> list[Trajectories]:
+        """A part, with an episode that goes on in the next row group apart from the others."""
+        first_time = not self._fetched_before
+        return self._checked(fetch(self.files, self.plan[part], self.labels, check=first_time))
+
+    def _checked(self, pieces: list[Trajectories]) -> list[Trajectories]:
+        if self._check is not None and not self._fetched_before:
+            for log in pieces:
+                self._check(log)
+        return pieces
+
+    def viewed(self, check: Check | None = None, without: Sequence[str] = ()) -> Stream:
+        """The same log, with a check of every part when it is first fetched, and without some columns."""
+        view = object.__new__(Stream)
+        view.__dict__.update(self.__dict__)
+        view.files = self.files.without(*without)
+        view._check = check
+        view._fetched_before = self._fetched_before and check is None
+        return view
+
+    def specimen(self, states: IntArray, actions: IntArray) -> Trajectories:
+        """A tiny log with the labels and columns of this one, which visits these states and actions."""
+        size = max(len(states), len(actions))
+        probabilities = {
+            name: np.ones(size) if column in self.files.names else None
+            for name, column in (("propensities", "behaviour_prob"), ("target_probs", "target_prob"))
+        }
+        return Trajectories._from_codes(
+            np.resize(states, size),
+            np.resize(actions, size),
+            np.zeros(size),
+            np.array([0, size]),
+            state_labels=self.state_labels,
+            action_labels=self.action_labels,
+            propensities=probabilities["propensities"],
+            target_probs=probabilities["target_probs"],
+            terminated=np.ones(1, dtype=bool),
+            last_successor=np.full(1, -1),
+            has_next_states="next_state" in self.files.names,
+        )
+
+    @property
+    def known(self) -> Census | None:
+        """The census, if it has been taken."""
+        return self._census[0]
+
+    @property
+    def census(self) -> Census:
+        """Episodes, their lengths, and visits."""
+        if self._census[0] is None:
+            fold(self, nothing)
+        found = self._census[0]
+        assert found is not None
+        return found
+
+    def passed(self, census: Census | None) -> None:
+        """Remember that all parts are sound, and who is in them."""
+        self._fetched_before = True
+        if census is not None:
+            self._census[0] = census
+
+    def progress(self, done: int) -> None:
+        """Tell whoever watches."""
+        if self.watch is None:
+            return
+        now = time.monotonic()
+        if done == 0:
+            self._started = now
+        rows = sum(part.rows for part in self.plan[:done])
+        self.watch(Progress("summing", rows, self.n_steps, now - self._started))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a worker needs: where the parts are, and not who watches."""
+        return {**self.__dict__, "executor": None, "watch": None, "_holder": None}
+
+    def __repr__(self) -> str:
+        return f"Stream({self.n_steps:,} rows in {len(self):,} parts of {len(self.files.paths):,} files)"
+
+
+def nothing(block: Any) -> list[Any]:
+    """No sums: what a pass for the census asks of a block."""
+    return []
+
+
+def open_stream(
+    source: Sources,
+    columns: Mapping[str, str] | None = None,
+    *,
+    executor: Executor | None = None,
+    part_rows: int = PART_ROWS,
+    sort: bool | None = None,
+    watch: Watch | None = None,
+) -> Stream:
+    """A log in Parquet files, to be read part by part.
+
+    Args:
+      source: a Parquet file, a folder of them, or several of these. Files may come in any order.
+      columns: our column names -> yours, where they differ; as for `deadweight.read`.
+      executor: who reads and sums; this process by default.
+      part_rows: rows of a part, at least one row group. Memory is about two parts a worker.
+      sort: copy the rows into a temporary folder, episode by episode, before anything else. None does so
+        where the footers show that episodes are scattered over the files.
+      watch: called with a `Progress` after every part.
+    """
+    sources = [source] if isinstance(source, str | Path) else list(source)
+    shown = ", ".join(repr(str(one)) for one in sources)
+    files = open_files(sources, lambda found: match_columns(found, columns, source=shown))
+    groups = files.groups()
+    if not groups:
+        raise LogProblem(
+            "DW104",
+            f"A log needs at least one row; {shown} has the columns but no rows.",
+            fix="Check how the log was written or filtered.",
+        )
+    ordered = None if sort or not _sortable(files) else in_order(groups)
+    holder: Any = None
+    if ordered is None:
+        if sort is False:
+            raise scattered(shown)
+        holder = tempfile.TemporaryDirectory(prefix="deadweight-")
+        rows = sum(group.rows for group in groups)
+        files, parts = by_episode(files, rows, part_rows, Path(holder.name), _sorting(watch, rows))
+    else:
+        parts = cut(ordered, part_rows)
+    executor = executor or Serial()
+    return Stream(files, parts, common_labels(files, parts, executor), executor, watch, holder)
+
+
+def _sorting(watch: Watch | None, rows: int) -> Callable[[int], None]:
+    start = time.monotonic()
+
+    def tell(done: int) -> None:
+        if watch is not None:
+            watch(Progress("sorting", done, rows, time.monotonic() - start))
+
+    return tell
+
+
+def _sortable(files: ParquetFiles) -> bool:
+    """Whether episodes are whole numbers or text, which are compared as they are."""
+    import pyarrow as pa
+
+    kind = files.types["episode"]
+    return bool(pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind))

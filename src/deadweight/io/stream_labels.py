@@ -1,0 +1,100 @@
+"""The labels of a stream: from the footers where they leave no choice, else by a pass over the parts.
+
+Same rule as in memory: distinct states and actions, and the states that truncated episodes lead to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from deadweight.executors import Executor
+from deadweight.io.fetch import whole_part
+from deadweight.io.findings import LogProblem
+from deadweight.io.parquet import Bounds, ParquetFiles
+from deadweight.io.part_log import LogLabels
+from deadweight.io.parts import Part
+from deadweight.labels import encode
+from deadweight.trajectories import Trajectories
+from deadweight.typing import AnyArray
+
+# Labels up to this are indices whatever else there is; see `deadweight.labels`.
+ALWAYS_DENSE = 1_000
+
+
+def common_labels(files: ParquetFiles, parts: Sequence[Part], executor: Executor) -> LogLabels:
+    """The labels of all parts: from the footers where small whole numbers leave no choice, else by a pass."""
+    states, actions = _small(files, "state"), _small(files, "action")
+    if states is not None and actions is not None and _names_nothing_new(files, states):
+        return LogLabels(np.arange(states.high + 1), np.arange(actions.high + 1))
+    found: FoundLabels | None = None
+    for one in executor.map(LabelWork(files, tuple(parts)), len(parts)):
+        found = one if found is None else found.merge(one)
+    assert found is not None
+    return found.labels()
+
+
+def _small(files: ParquetFiles, column: str) -> Bounds | None:
+    bounds = files.bounds(column)
+    return bounds if bounds is not None and bounds.low >= 0 and bounds.high <= ALWAYS_DENSE else None
+
+
+def _names_nothing_new(files: ParquetFiles, states: Bounds) -> bool:
+    if "next_state" not in files.names:
+        return True
+    bounds = files.bounds("next_state")
+    return bounds is not None and bounds.high <= states.high
+
+
+@dataclass(frozen=True, eq=False)
+class FoundLabels:
+    """Distinct labels of some parts; merges."""
+
+    states: AnyArray
+    actions: AnyArray
+
+    @classmethod
+    def of(cls, log: Trajectories) -> FoundLabels:
+        """Those that a log visits, or names as what follows a truncated episode."""
+        visited = np.unique(np.concatenate([log.states, log._last_successor[log._last_successor >= 0]]))
+        return cls(log.state_labels[visited], log.action_labels[np.unique(log.actions)])
+
+    def merge(self, other: FoundLabels) -> FoundLabels:
+        """Those of both."""
+        return FoundLabels(
+            _union(self.states, other.states, "state"), _union(self.actions, other.actions, "action")
+        )
+
+    def labels(self) -> LogLabels:
+        """In the order of `deadweight.labels`."""
+        return LogLabels(encode(self.states, "state")[1], encode(self.actions, "action")[1])
+
+
+def _union(one: AnyArray, other: AnyArray, what: str) -> AnyArray:
+    if (one.dtype == object) != (other.dtype == object):
+        raise LogProblem(
+            "DW102",
+            f"The {what}s are whole numbers in some parts of the log and something else in others.",
+            fix=f"Write the {what} column in one type, in all files.",
+        )
+    if one.dtype != object:
+        return np.union1d(one, other)
+    return encode(np.concatenate([one, other]), what)[1]
+
+
+@dataclass(frozen=True, eq=False)
+class LabelWork:
+    """The pass that finds the labels, with all checks."""
+
+    files: ParquetFiles
+    parts: tuple[Part, ...]
+
+    def load(self, part: int) -> Trajectories:
+        """A part in labels of its own."""
+        return whole_part(self.files, self.parts[part], None)
+
+    def add_up(self, log: Trajectories) -> FoundLabels:
+        """Its labels."""
+        return FoundLabels.of(log)

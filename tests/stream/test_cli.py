@@ -1,0 +1,77 @@
+"""`deadweight evaluate` on a stream: same numbers, progress on stderr, one message when it cannot."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from stream.folders import policies, table_of, write
+from typer.testing import CliRunner
+
+from deadweight.cli import streams
+from deadweight.cli.app import app
+from deadweight.errors import DeadweightError
+from deadweight.io.stream import Progress
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> tuple[Path, Path]:
+    target = tmp_path / "target.npy"
+    np.save(target, policies()[0])
+    return write(tmp_path / "log", table_of(propensities=True)), target
+
+
+def document(*arguments: Any) -> dict[str, Any]:
+    result = CliRunner().invoke(app, ["evaluate", *map(str, arguments), "--json"])
+    assert result.exit_code == 0, result.output
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def test_streamed_and_whole_agree(log: tuple[Path, Path]) -> None:
+    folder, target = log
+    whole = document(folder, "--target", target, "--no-stream")
+    streamed = document(folder, "--target", target, "--stream", "--workers", 2)
+    assert streamed["estimates"].keys() == whole["estimates"].keys()
+    for name, expected in whole["estimates"].items():
+        assert streamed["estimates"][name]["value"] == pytest.approx(expected["value"], rel=1e-10)
+    assert streamed["verdict"]["answer"] == whole["verdict"]["answer"]
+    assert streamed["log"] == whole["log"]
+
+
+def test_what_is_streamed_by_default(log: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, _ = log
+    assert not streams.is_streamed(folder, None, 1, None)
+    assert streams.is_streamed(folder, None, 2, None)
+    assert streams.is_streamed(folder, None, 1, "local")
+    monkeypatch.setattr(streams, "LARGE", 100)
+    assert streams.is_streamed(folder, None, 1, None)
+    assert not streams.is_streamed(folder, False, 1, None)
+
+
+def test_what_cannot_be_streamed_says_so(log: tuple[Path, Path], tmp_path: Path) -> None:
+    folder, target = log
+    runner = CliRunner()
+    counts = runner.invoke(
+        app, ["evaluate", str(folder), "--target", str(target), "--stream", "--behaviour", "counts"]
+    )
+    assert isinstance(counts.exception, DeadweightError)
+    assert "--no-stream" in str(counts.exception)
+    csv = tmp_path / "log.csv"
+    csv.write_text("episode,step,state,action,reward\n0,0,0,0,1\n")
+    text = runner.invoke(app, ["evaluate", str(csv), "--stream"])
+    assert "needs Parquet" in str(text.exception)
+
+
+def test_progress_has_rows_a_second(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticker = streams.Ticker()
+    ticker.tell(Progress("summing", 5_000_000, 20_000_000, 2.0))
+    assert capsys.readouterr().err == "", "not so soon"
+    monkeypatch.setattr(ticker, "_last", 0.0)
+    ticker.tell(Progress("summing", 5_000_000, 20_000_000, 2.0))
+    assert capsys.readouterr().err == "summing: 5,000,000 of 20,000,000 rows, 2.5 million a second\n"
