@@ -31,9 +31,7 @@ def request(key):
         options["drop_first"] = False
     elif rest:
         window, finished, variance = rest
-        options.update(
-            window=int(window[1:]), ended_ratios=FINISHED[finished], variance=VARIANCE[variance]
-        )
+        options.update(window=int(window[1:]), ended_ratios=FINISHED[finished], variance=VARIANCE[variance])
     weighted = name.startswith("W")
     base = name[1:] if weighted else name
     return ("W" if weighted else "") + STATE_BASED.get(base, "S" + base), options

@@ -47,9 +47,7 @@ class Block:
         self.lengths: IntArray = log.lengths[rows]
         self.horizon = int(self.lengths.max())
         self._cache: dict[Hashable, Any] = {}
-        self._slice = (
-            slice(int(log.offsets[rows[0]]), int(log.offsets[rows[-1] + 1])) if contiguous else None
-        )
+        self._slice = slice(int(log.offsets[rows[0]]), int(log.offsets[rows[-1] + 1])) if contiguous else None
 
     @property
     def n(self) -> int:

@@ -15,9 +15,7 @@ def look_like_logs(values: FloatArray) -> bool:
     return bool(values.size and values.max() <= 0 and values.min() < 0)
 
 
-def check_log_probabilities(
-    values: FloatArray, name: str, error: type[DeadweightError] = DataError
-) -> None:
+def check_log_probabilities(values: FloatArray, name: str, error: type[DeadweightError] = DataError) -> None:
     """Refuse what looks like log-probabilities."""
     finite = values[np.isfinite(values)]
     if look_like_logs(finite):

@@ -226,5 +226,3 @@ def _lacks_support(question: Question) -> bool:
         return False
     states = ((pi_e > 0) & (pi_b == 0)).any(axis=1)
     return bool(states.any() and (question.visits[states] > 0).any())
-
-

@@ -85,8 +85,8 @@ class Evaluation:
         if not against:
             return found
         reason = (
-            f"{' and '.join(against)} rule out what {self.headline.name} says: their intervals do not meet. One "
-            "of them must be wrong, and the log does not tell which."
+            f"{' and '.join(against)} rule out what {self.headline.name} says: their intervals do not meet. "
+            "One of them must be wrong, and the log does not tell which."
         )
         return replace(found, answer="cannot tell", reasons=(*found.reasons, reason))
 

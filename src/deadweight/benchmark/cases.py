@@ -63,7 +63,9 @@ def incremental(scale: float) -> list[Result]:
     def one(name: str) -> Callable[[], object]:
         return lambda: estimate(name, made.log, made.pi_e, made.pi_b, interval=None)
 
-    return [Result("INCRIS(10) against PDIS, 1,000 x 100", str(ratio(one("INCRIS"), one("PDIS"))), "at most 60x")]
+    return [
+        Result("INCRIS(10) against PDIS, 1,000 x 100", str(ratio(one("INCRIS"), one("PDIS"))), "at most 60x")
+    ]
 
 
 def q_gaps(scale: float) -> list[Result]:
@@ -76,7 +78,9 @@ def q_gaps(scale: float) -> list[Result]:
     P[:, -1] += 1.0 - P.sum(axis=1)
     from scipy import sparse
 
-    mdp = TabularMDP(sparse.csr_array(P), rng.normal(size=(n_states, n_actions)), np.full(n_states, 1 / n_states))
+    mdp = TabularMDP(
+        sparse.csr_array(P), rng.normal(size=(n_states, n_actions)), np.full(n_states, 1 / n_states)
+    )
     pi = rng.dirichlet(np.ones(n_actions), n_states)
 
     def recursion() -> None:
@@ -145,7 +149,9 @@ def _best(name: str, episodes: int, horizon: int) -> float:
 def start_up(scale: float) -> list[Result]:
     """CPU seconds that importing deadweight adds to importing numpy."""
     found = [float(subprocess.check_output([sys.executable, "-c", IMPORT_TIME])) for _ in range(5)]
-    return [Result("CPU seconds of `import deadweight` beyond numpy", f"{np.median(found):.2f}", "at most 0.3")]
+    return [
+        Result("CPU seconds of `import deadweight` beyond numpy", f"{np.median(found):.2f}", "at most 0.3")
+    ]
 
 
 CASES: dict[str, Callable[[float], list[Result]]] = {
@@ -156,5 +162,3 @@ CASES: dict[str, Callable[[float], list[Result]]] = {
     "growth": growth,
     "start-up": start_up,
 }
-
-

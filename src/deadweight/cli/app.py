@@ -9,8 +9,8 @@ import typer
 
 app = typer.Typer(
     name="deadweight",
-    help="Off-policy evaluation without the dead weight: how good would a new policy be, judged from logs of an "
-    "old one?",
+    help="Off-policy evaluation without the dead weight: how good would a new policy be, judged from logs "
+    "of an old one?",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -81,7 +81,8 @@ def reproduce(
 def doctor(
     log: Annotated[Path, typer.Argument(help="A .parquet or .csv file, or a folder of .parquet files.")],
     target: Annotated[
-        Path | None, typer.Option(help="The policy to be evaluated: .npy, .npz, or a table state, action, prob.")
+        Path | None,
+        typer.Option(help="The policy to be evaluated: .npy, .npz, or a table state, action, prob."),
     ] = None,
     columns: Annotated[str, typer.Option(help="Your column names: episode=stay_id,state=ward,...")] = "",
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
@@ -97,12 +98,17 @@ def evaluate(
     log: Annotated[Path, typer.Argument(help="A .parquet or .csv file, or a folder of .parquet files.")],
     target: Annotated[
         Path | None,
-        typer.Option(help="The policy to evaluate: .npy, .npz, or a table state, action, prob. Without it the log's target_prob."),
+        typer.Option(
+            help="The policy to evaluate: .npy, .npz, or a table state, action, prob. Without it the log's "
+            "target_prob."
+        ),
     ] = None,
     behaviour: Annotated[
         str, typer.Option(help="Behaviour policy: column (logged), counts (estimated), or a file.")
     ] = "column",
-    estimators: Annotated[str, typer.Option(help="Names, separated by commas; a sensible table by default.")] = "",
+    estimators: Annotated[
+        str, typer.Option(help="Names, separated by commas; a sensible table by default.")
+    ] = "",
     drop: Annotated[
         str, typer.Option(help="auto, none, q-gap:1.0, covariance:0.01 or return-test:0.05.")
     ] = "auto",
@@ -112,11 +118,13 @@ def evaluate(
     ] = "auto",
     level: Annotated[float, typer.Option(help="Confidence level.")] = 0.95,
     return_range: Annotated[
-        str, typer.Option(help="Lowest and highest possible return, as in 0,1; guaranteed and bernstein need it.")
+        str,
+        typer.Option(help="Lowest and highest possible return, as in 0,1; guaranteed and bernstein need it."),
     ] = "",
     baseline: Annotated[str, typer.Option(help="What to beat: behaviour, or a number.")] = "behaviour",
     gate: Annotated[
-        str | None, typer.Option(help="Exit with code 1 unless the verdict is this: better, worse, cannot tell.")
+        str | None,
+        typer.Option(help="Exit with code 1 unless the verdict is this: better, worse, cannot tell."),
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
     columns: Annotated[str, typer.Option(help="Your column names: episode=stay_id,state=ward,...")] = "",
@@ -182,9 +190,9 @@ def states(
 def coverage(
     runs: Annotated[int, typer.Option(min=1, help="Logs for each cell.")] = 300,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
-    out: Annotated[Path, typer.Option(help="Folder of the results; finished runs in it are not repeated.")] = Path(
-        "coverage"
-    ),
+    out: Annotated[
+        Path, typer.Option(help="Folder of the results; finished runs in it are not repeated.")
+    ] = Path("coverage"),
 ) -> None:
     """Measure how often every kind of interval covers, on problems whose answer is known."""
     from deadweight.cli.coverage import coverage as run
@@ -194,10 +202,14 @@ def coverage(
 
 @app.command()
 def study(
-    name: Annotated[str, typer.Argument(help="automatic: mean squared errors of automatic and hand-set drops.")],
+    name: Annotated[
+        str, typer.Argument(help="automatic: mean squared errors of automatic and hand-set drops.")
+    ],
     runs: Annotated[int, typer.Option(min=2, help="Logs of each problem.")] = 100,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
-    out: Annotated[Path, typer.Option(help="Folder of the results; finished runs are not repeated.")] = Path("studies"),
+    out: Annotated[Path, typer.Option(help="Folder of the results; finished runs are not repeated.")] = Path(
+        "studies"
+    ),
 ) -> None:
     """Repeat a measurement of the documentation."""
     from deadweight.cli.study import study as run
@@ -208,7 +220,9 @@ def study(
 @app.command()
 def benchmark(
     only: Annotated[str, typer.Option(help="Names of cases, separated by commas; all by default.")] = "",
-    scale: Annotated[float, typer.Option(min=0.001, help="Size of the problems; 1 is the documented one.")] = 1.0,
+    scale: Annotated[
+        float, typer.Option(min=0.001, help="Size of the problems; 1 is the documented one.")
+    ] = 1.0,
 ) -> None:
     """Time against plain references, as ratios measured in pairs."""
     from deadweight.cli.benchmark import benchmark as run

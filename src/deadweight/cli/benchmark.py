@@ -18,7 +18,8 @@ def benchmark(only: str, scale: float) -> None:
     for name in names:
         if name not in CASES:
             raise OptionError(
-                f"There is no benchmark {name!r}.{did_you_mean(name, CASES)}", fix=f"There are {', '.join(CASES)}."
+                f"There is no benchmark {name!r}.{did_you_mean(name, CASES)}",
+                fix=f"There are {', '.join(CASES)}.",
             )
     rows = []
     for name in names:
@@ -30,6 +31,7 @@ def benchmark(only: str, scale: float) -> None:
 
     print(
         f"\ndeadweight {__version__}, Python {platform.python_version()}, numpy {numpy.__version__}, scipy "
-        f"{scipy.__version__}, {platform.machine()} {platform.system()}, {date.today().isoformat()}, scale {scale:g}."
+        f"{scipy.__version__}, {platform.machine()} {platform.system()}, {date.today().isoformat()}, scale "
+        f"{scale:g}."
     )
     print("Ratios are medians of paired rounds (reference, candidate, reference) with their quartiles.")

@@ -41,8 +41,8 @@ def demo(size: int, episodes: int, seed: int, logs: int, report: Path, json: boo
         print(json_module.dumps({**extra, **ev.to_dict()}, indent=2))
         return
     print(
-        f"A lift of {size} floors; a log of {log.n_episodes:,} episodes ({log.n_steps:,} steps) of a policy that "
-        "acts at random.\n"
+        f"A lift of {size} floors; a log of {log.n_episodes:,} episodes ({log.n_steps:,} steps) of a policy "
+        "that acts at random.\n"
         "What would a policy earn that presses the right button 95 % of the time? "
         f"The exact answer is {truth:.4f}.\n"
     )
@@ -79,8 +79,8 @@ def _closing(ev: Evaluation, logs: int) -> str:
     best = ev["C-WSPDIS"]
     lower, upper = best.interval or (np.nan, np.nan)
     return (
-        f"\nValues are of the first log, RMSE (root mean squared error) of {logs} logs of this size. ESS is how many "
-        f"of the {best.n_episodes:,} episodes\neffectively carry the weights. State-based estimators drop the ratios "
-        "of states in which the action hardly\nmatters, chosen from the log alone.\n"
+        f"\nValues are of the first log, RMSE (root mean squared error) of {logs} logs of this size. ESS is "
+        f"how many\nof the {best.n_episodes:,} episodes effectively carry the weights. State-based estimators "
+        "drop the ratios of states\nin which the action hardly matters, chosen from the log alone.\n"
         f"C-WSPDIS of the first log with its 95 % interval: {best.value:.4f} [{lower:.4f}, {upper:.4f}]."
     )
