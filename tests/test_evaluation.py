@@ -88,7 +88,7 @@ def test_the_behaviour_policy_is_compared_with_even_if_it_is_not_shown():
         ("WIS", -3.0, -2.0, 100.0, True),
         ("WIS", 0.5, 3.0, 100.0, False),
         ("WIS", 2.0, 3.0, 3.0, False),
-        ("DM", 2.0, 3.0, None, True),
+        ("DM", 2.0, 3.0, None, False),
         ("BEHAVIOUR", 2.0, 3.0, None, False),
     ],
 )
@@ -98,8 +98,8 @@ def test_what_contradicts_a_headline(name, lower, upper, ess, expected):
 
 def test_estimates_that_disagree_allow_no_verdict(ev):
     question, conventions = ev.question, ev.conventions
-    better, worse = made_up("C-WSPDIS", 1.0, 2.0), made_up("WDR", -2.0, -1.0, None)
-    agreeing = made_up("WDR", 3.0, 4.0, None)
+    better, worse = made_up("C-WSPDIS", 1.0, 2.0), made_up("WDR", -2.0, -1.0)
+    agreeing = made_up("WDR", 3.0, 4.0)
 
     def answer(*estimates: Estimate) -> str:
         table = {estimate.name: estimate for estimate in estimates}

@@ -88,11 +88,12 @@ def verdict(estimate: Estimate, baseline: Estimate | float) -> Verdict:
 def contradicts(other: Estimate, headline: Estimate) -> bool:
     """Whether another estimate of the same policy, itself fit to be believed, lies apart from the headline.
 
-    The naive average is no estimate of the policy and never counts.
+    Only estimates by products of ratios count: the naive average is no estimate of the policy, and those that
+    rest on a model alone are as wrong as it is.
     """
-    if other is headline or other.name == "BEHAVIOUR" or other.interval is None or headline.interval is None:
+    if other is headline or other.interval is None or headline.interval is None:
         return False
-    if _weakness(other):
+    if not recipe(other.name).product or _weakness(other):
         return False
     return other.interval[0] > headline.interval[1] or other.interval[1] < headline.interval[0]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 
@@ -36,7 +37,7 @@ class Serial:
 
     def map(self, work: Work, parts: int) -> Iterator[Any]:
         """In this process."""
-        with ThreadPoolExecutor(1) as reader:
+        with steady_memory(), ThreadPoolExecutor(1) as reader:
             following = reader.submit(work.load, 0)
             for part in range(parts):
                 loaded = following.result()
@@ -46,3 +47,21 @@ class Serial:
 
     def close(self) -> None:
         """Nothing is held."""
+
+
+@contextmanager
+def steady_memory() -> Iterator[None]:
+    """Let Arrow take its memory from the C library.
+
+    What one thread decodes another lets go. Arrow's own allocator gives such memory back to the system and
+    fetches it again, page by page, for every part; the C library keeps it (see `deadweight.fold`), which
+    takes a third off the time of a pass and nothing from the bound on memory.
+    """
+    import pyarrow as pa
+
+    before = pa.default_memory_pool()
+    pa.set_memory_pool(pa.system_memory_pool())
+    try:
+        yield
+    finally:
+        pa.set_memory_pool(before)

@@ -60,12 +60,12 @@ def in_order(groups: Sequence[RowGroup]) -> list[RowGroup] | None:
 
 
 def cut(ordered: Sequence[RowGroup], part_rows: int = PART_ROWS) -> list[Part]:
-    """Parts of at least `part_rows` rows each, except the last.
+    """Parts of at most `part_rows` rows, or of one row group where that has more.
 
     >>> groups = [RowGroup(0, 0, 5, 1, 4), RowGroup(0, 1, 5, 4, 7), RowGroup(1, 0, 5, 7, 9)]
-    >>> [part.groups for part in cut(groups, 6)]
+    >>> [part.groups for part in cut(groups, 12)]
     [((0, (0, 1)),), ((1, (0,)),)]
-    >>> cut(groups, 6)[0].tail, cut(groups, 6)[1].after
+    >>> cut(groups, 12)[0].tail, cut(groups, 12)[1].after
     (((1, 0),), 7)
     """
     parts: list[Part] = []
@@ -88,11 +88,12 @@ def cut(ordered: Sequence[RowGroup], part_rows: int = PART_ROWS) -> list[Part]:
 
 def _runs(ordered: Sequence[RowGroup], part_rows: int) -> Iterator[tuple[int, int]]:
     lo = rows = 0
-    for hi, group in enumerate(ordered, 1):
+    for i, group in enumerate(ordered):
+        if i > lo and rows + group.rows > part_rows:
+            yield lo, i
+            lo, rows = i, 0
         rows += group.rows
-        if rows >= part_rows or hi == len(ordered):
-            yield lo, hi
-            lo, rows = hi, 0
+    yield lo, len(ordered)
 
 
 def _by_file(groups: Sequence[RowGroup]) -> tuple[tuple[int, tuple[int, ...]], ...]:

@@ -189,7 +189,7 @@ def open_stream(
       source: a Parquet file, a folder of them, or several of these. Files may come in any order.
       columns: our column names -> yours, where they differ; as for `deadweight.read`.
       executor: who reads and sums; this process by default.
-      part_rows: rows of a part, at least one row group. Memory is about two parts a worker.
+      part_rows: most rows of a part; a row group that has more is a part. Memory is about two parts a worker.
       sort: copy the rows into a temporary folder, episode by episode, before anything else. None does so
         where the footers show that episodes are scattered over the files.
       watch: called with a `Progress` after every part.
