@@ -45,11 +45,13 @@ bench: $(VENV)/.dev ## Time against plain references, as ratios
 docs: $(VENV)/.dev ## Build the pages into site/ (offline)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-lock: $(VENV)/.uv-$(UV_VERSION) ## Write both locks anew (UPGRADE=1 takes the latest versions)
+lock: $(VENV)/.uv-$(UV_VERSION) ## Write the locks anew (UPGRADE=1 takes the latest versions)
 	$(COMPILE) pyproject.toml --output-file requirements.lock
 	$(COMPILE) pyproject.toml --group dev $(DEV_EXTRAS:%=--extra %) \
 		--constraints requirements.lock --output-file requirements-dev.lock
-	@! grep -n '://' requirements.lock requirements-dev.lock || { echo "A lock names a host."; exit 1; }
+	$(COMPILE) pyproject.toml --extra ray --constraints requirements-dev.lock \
+		--output-file requirements-ray.lock
+	@! grep -n '://' requirements.lock requirements-dev.lock requirements-ray.lock || { echo "A lock names a host."; exit 1; }
 
 clean: ## Remove caches and built files (.venv stays)
 	rm -rf build dist site report.html .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -15,9 +15,11 @@ from stream.folders import policies, table_of, write
 
 import deadweight as dw
 from deadweight.errors import DataError, SupportError
+from deadweight.executors import executor_for
 from deadweight.io import external_sort
 from deadweight.io import stream as stream_module
 from deadweight.io.findings import LogProblem
+from deadweight.io.open import with_log
 from deadweight.io.stream import OutOfOrder, Progress, Stream, open_stream
 from deadweight.trajectories import Trajectories
 
@@ -121,7 +123,7 @@ def test_rows_that_are_torn_at_a_border_are_found_and_sorted(tmp_path: Path) -> 
         value(open_stream(folder, part_rows=45))
     expected = value(dw.read(folder))
     np.testing.assert_allclose(value(open_stream(folder, part_rows=45, sort=True)), expected, rtol=1e-10)
-    found = dw.io.open.with_log(folder, value, part_rows=45)
+    found = with_log(folder, value, part_rows=45)
     np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
@@ -225,7 +227,7 @@ def test_a_file_cut_in_half_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_file_that_goes_bad_while_it_is_read_is_named(workers: int, tmp_path: Path) -> None:
     folder = write(tmp_path / "log", table_of())
-    stream = open_stream(folder, part_rows=50, executor=dw.executors.executor_for(workers))
+    stream = open_stream(folder, part_rows=50, executor=executor_for(workers))
     broken = folder / "part-2.parquet"
     content = bytearray(broken.read_bytes())
     content[100 : len(content) // 2] = b"\xff" * (len(content) // 2 - 100)
@@ -246,7 +248,7 @@ def test_a_bad_row_is_reported_as_in_memory_with_its_part(workers: int, tmp_path
     folder = write(tmp_path / "log", table.set_column(4, "reward", pa.array(rewards)))
     with pytest.raises(LogProblem) as expected:
         dw.read(folder)
-    stream = open_stream(folder, part_rows=50, executor=dw.executors.executor_for(workers))
+    stream = open_stream(folder, part_rows=50, executor=executor_for(workers))
     with pytest.raises(LogProblem, match=r"part-1\.parquet', row group") as found:
         value(stream)
     assert found.value.code == expected.value.code
