@@ -1,7 +1,7 @@
-"""Blocks: a few thousand cells of a log at a time, episodes by steps.
+"""Blocks: some hundred thousand cells of a log at a time, episodes by steps.
 
 A block holds m episodes as (m, H) matrices, padded where one is shorter than the longest. Padding costs
-little because blocks are cut from the episodes in order of length. Blocks are small enough to stay in cache,
+little because blocks are cut from the episodes in order of length. Blocks fit in the last level of cache,
 so a pass over the log costs little more than a read of its columns. Where a block has many episodes its
 matrices lie in memory step by step (all episodes' first step, then the second, ...), so that one vector
 operation serves many episodes; nobody who uses them needs to know. What several estimators need of a block
@@ -19,7 +19,7 @@ import numpy as np
 from deadweight.trajectories import Trajectories
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray
 
-BLOCK_CELLS = 1 << 18
+BLOCK_CELLS = 1 << 19
 # From this many episodes on, a vector operation over episodes beats a running product along each of them.
 MANY_EPISODES = 128
 
