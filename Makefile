@@ -7,7 +7,8 @@ UV_VERSION := 0.13.7
 VENV := .venv
 BIN := $(VENV)/bin
 UV := $(BIN)/uv
-INSTALL := $(UV) pip install --quiet --python $(BIN)/python
+# Compiled at once: where Python may not write bytecode itself, every start would compile everything anew.
+INSTALL := $(UV) pip install --quiet --compile-bytecode --python $(BIN)/python
 COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
 	--custom-compile-command "make lock" $(if $(UPGRADE),--upgrade) --group build
 DEV_EXTRAS := figures frames gymnasium learners minari docs
@@ -69,6 +70,7 @@ $(VENV)/.uv-$(UV_VERSION):
 $(VENV)/.core: $(VENV)/.uv-$(UV_VERSION) requirements.lock pyproject.toml src/deadweight/_version.py Makefile
 	$(INSTALL) --require-hashes -r requirements.lock
 	$(INSTALL) --no-deps --no-build-isolation -e .
+	$(BIN)/python -m compileall -q src/deadweight
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.core requirements-dev.lock

@@ -84,9 +84,12 @@ def parquet_in(folder: Path) -> list[Path]:
 def _read_parquet(files: list[Path], base: Path | None, choose: Chosen) -> Any:
     """All files as one table; folder names such as `ward=3` become columns."""
     import pyarrow as pa
-    import pyarrow.dataset as ds
 
     try:
+        if len(files) == 1 and base is None:
+            return _read_one_parquet(files[0], choose)
+        import pyarrow.dataset as ds
+
         hive = {} if base is None else {"partitioning": "hive", "partition_base_dir": str(base)}
         data = ds.dataset([str(file) for file in files], format="parquet", **hive)
         names = unique_names(data.schema.names)
@@ -95,6 +98,14 @@ def _read_parquet(files: list[Path], base: Path | None, choose: Chosen) -> Any:
         if isinstance(error, LogProblem):
             raise
         raise _blame(files, error) from None
+
+
+def _read_one_parquet(file: Path, choose: Chosen) -> Any:
+    """One file, without `pyarrow.dataset`: importing that imports pandas, where it is installed."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(str(file)) as opened:
+        return opened.read(columns=choose(unique_names(opened.schema_arrow.names)))
 
 
 def _blame(files: list[Path], error: Exception) -> LogProblem:

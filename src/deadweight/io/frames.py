@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import decimal
 import numbers
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,25 +51,30 @@ def read_columns(source: Any, choose: Callable[[list[str], str], list[str]]) -> 
 
 
 def _columns(source: Any, choose: Callable[..., list[str]]) -> tuple[dict[str, Any], dict[str, Kinds]]:
-    import pyarrow as pa
-    import pyarrow.dataset as ds
-
     if isinstance(source, (str, Path)):
         return _of_arrow(read_files([source], choose)), {}
     if isinstance(source, (list, tuple)) and source and all(isinstance(one, (str, Path)) for one in source):
         return _of_arrow(read_files(source, choose)), {}
+    import pyarrow as pa
+
     if isinstance(source, Mapping):
         names = choose([name for name in source if isinstance(name, str)])
         return _of_values({name: source[name] for name in names})
     if isinstance(source, pa.RecordBatchReader):
         source = source.read_all()
-    if isinstance(source, ds.Dataset):
+    if _is_dataset(source):
         return _of_arrow(source.to_table(columns=choose(unique_names(source.schema.names)))), {}
     if isinstance(source, pa.RecordBatch):
         source = pa.Table.from_batches([source])
     if isinstance(source, pa.Table):
         return _of_arrow(source.select(choose(unique_names(source.column_names)))), {}
     return _of_frame(source, choose)
+
+
+def _is_dataset(source: Any) -> bool:
+    """Whether this is an Arrow data set; whoever has one has imported its module, and nobody else should."""
+    module = sys.modules.get("pyarrow.dataset")
+    return module is not None and isinstance(source, module.Dataset)
 
 
 def _of_arrow(table: Any) -> dict[str, Any]:
