@@ -7,6 +7,7 @@ sums are taken anew at every level from the runs of all episodes, which costs ep
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -41,7 +42,7 @@ def sweep(question: Question, made: Recipe, levels: Levels) -> Columns | None:
     return one(question, levels, made.corrected).columns()
 
 
-class _Sweep:
+class _Sweep(ABC):
     """What the plain and the self-normalised sweep share: blocks, and sums at every level."""
 
     spare = 0
@@ -58,13 +59,13 @@ class _Sweep:
             for block in blocks(part, most):
                 yield Runs(block, self.weighting, self.levels, question.delta, question.gamma, self.spare)
 
+    @abstractmethod
     def rows(self, runs: Runs) -> FloatArray:
         """(H + 1, m, C) whatever is to be summed over episodes; may use the table of the runs."""
-        raise NotImplementedError
 
+    @abstractmethod
     def aligned(self, sums: FloatArray) -> FloatArray:
         """Sums of a block, (..., C), as sums of the whole log, whose longest episode may be longer."""
-        raise NotImplementedError
 
     def sums(self) -> FloatArray:
         """(K + 1, C) sums over all episodes at every level."""
@@ -74,9 +75,9 @@ class _Sweep:
             return np.asarray(sum(self._at_every_level(runs) for runs in self.runs()))
         return sums
 
+    @abstractmethod
     def positive(self, sums: FloatArray) -> BoolArray:
         """(C,) the columns whose terms cannot be negative: in them, lost digits can be seen."""
-        raise NotImplementedError
 
     def _at_every_level(self, runs: Runs) -> FloatArray:
         rows = self.rows(runs)
