@@ -1,4 +1,5 @@
-# From a fresh clone: `make demo` or `make test`. Needs Python 3.11+ (with venv), make, and nothing else.
+# From a fresh clone: `make demo` or `make test`. Needs Python 3.11+ (with venv), make, and nothing else;
+# with a C compiler it is faster.
 # Two locks, two stamps: the demo waits for the core only; tests and lint add the rest to the same .venv.
 
 PYTHON ?= python3
@@ -67,7 +68,9 @@ $(VENV)/.uv-$(UV_VERSION):
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 	@touch $@
 
-$(VENV)/.core: $(VENV)/.uv-$(UV_VERSION) requirements.lock pyproject.toml src/deadweight/_version.py Makefile
+# Also compiles src/deadweight/_kernel.c, in place, if there is a C compiler; all works without, only slower.
+$(VENV)/.core: $(VENV)/.uv-$(UV_VERSION) requirements.lock pyproject.toml setup.py src/deadweight/_kernel.c \
+		src/deadweight/_version.py Makefile
 	$(INSTALL) --require-hashes -r requirements.lock
 	$(INSTALL) --no-deps --no-build-isolation -e .
 	$(BIN)/python -m compileall -q src/deadweight

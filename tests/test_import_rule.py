@@ -16,16 +16,16 @@ ROOT = Path(deadweight.__file__).parent
 
 # From the lowest to the highest; a module or package may use its own layer and those below it.
 LAYERS = (
-    "_version errors typing arithmetic labels checks states",
+    "_version errors typing _kernel kernel arithmetic labels checks states",
     "trajectories policies pairs mdp transitions chains running behaviour",
-    "blocks weighting summaries executors stored fold",
+    "blocks walks weighting summaries executors stored fold",
     "model options question drops",
     "estimators",
     "answers results inference negligible theory simulate io",
     "diagnostics verdict domains integrations doctor",
     "evaluation estimate",
     "testing experiments studies report benchmark",
-    "cli",
+    "cli __main__",
 )
 # What a method of a result opens when it is called: (module, what it imports inside the method).
 DOORS = {("evaluation", "report")}

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from deadweight import kernel
 from deadweight.trajectories import Trajectories
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray
 
@@ -123,7 +124,15 @@ class Block:
 
     def returns(self, gamma: float) -> FloatArray:
         """(m,) discounted return of each episode."""
-        return self.once(("returns", gamma), lambda: discounted_sum(self.rewards, gamma))
+        return self.once(("returns", gamma), lambda: self._returns(gamma))
+
+    def _returns(self, gamma: float) -> FloatArray:
+        log = self.log
+        if kernel.KERNEL is None or not kernel.readable(log.rewards):
+            return discounted_sum(self.rewards, gamma)
+        found, discount = np.empty(self.n), discounts(gamma, self.horizon)
+        kernel.KERNEL.returns(log.rewards, log.offsets, self.rows, self.horizon, discount, found)
+        return found
 
     def pairs(self, n_actions: int) -> IntArray:
         """(m, H) index s * A + a of each step's state and action."""
@@ -155,14 +164,17 @@ def blocks(log: Trajectories, cells: int = BLOCK_CELLS) -> Iterator[Block]:
         for lo in range(0, log.n_episodes, size):
             yield Block(log, np.arange(lo, min(lo + size, log.n_episodes)), contiguous=True)
         return
-    order = np.argsort(lengths, kind="stable")
+    # Numbers of two bytes are sorted in linear time.
+    short = lengths.astype(np.uint16) if lengths.max() < 1 << 16 else lengths
+    order = np.argsort(short, kind="stable")
     ordered = lengths[order]
     lo = 0
     while lo < log.n_episodes:
         most = max(1, cells // int(ordered[lo]))
         padded = np.arange(1, most + 1)[: log.n_episodes - lo] * ordered[lo : lo + most]
         size = max(1, int(np.searchsorted(padded, cells, side="right")))
-        yield Block(log, order[lo : lo + size], contiguous=False)
+        # In the order of memory, which is read in one direction then.
+        yield Block(log, np.sort(order[lo : lo + size]), contiguous=False)
         lo += size
 
 
@@ -176,3 +188,8 @@ def discounted_sum(cells: FloatArray, gamma: float) -> FloatArray:
 def powers(gamma: float, count: int) -> FloatArray:
     """(count,) gamma**0, gamma**1, ..."""
     return np.ones(count) if gamma == 1.0 else np.power(gamma, np.arange(count, dtype=np.float64))
+
+
+def discounts(gamma: float, count: int) -> FloatArray | None:
+    """The same; None where all are one."""
+    return None if gamma == 1.0 else powers(gamma, count)

@@ -83,13 +83,16 @@ class PartWork:
     cells: int
     count: bool
 
-    def load(self, part: int) -> tuple[int, list[Trajectories]]:
-        """A part with its number."""
-        return part, self.parts.pieces(part)
+    def load(self, part: int) -> list[Any]:
+        """A part with its number, as it was read."""
+        return [part, self.parts.fetch(part)]
 
-    def add_up(self, loaded: tuple[int, list[Trajectories]]) -> list[Any]:
-        """Its sums."""
-        part, logs = loaded
+    def add_up(self, loaded: list[Any]) -> list[Any]:
+        """Its sums; `loaded` is emptied."""
+        part, fetched = loaded
+        logs = self.parts.pieces(part, fetched)
+        loaded.clear()  # columns that no log needs any more make room for those of the next part
+        del fetched
         _keep_freed_memory()
         sums = _merge_all(map(self.summarise, _numbered(part, logs, self.cells)))
         return [*sums, Census.of(logs)] if self.count else sums

@@ -2,7 +2,7 @@
 
 Products are taken linearly, which is several times faster than sums of logarithms and gives exactly 1 when
 pi_e = pi_b. Where a product could leave the range of doubles, it is carried as value * 2**exponent, with a
-new exponent every few steps. The test is on what the product *could* reach on its way: an excursion that
+new exponent every few steps. The test is on what the product reaches on its way, or could: an excursion that
 comes back is caught as well.
 """
 
@@ -29,6 +29,11 @@ class Running:
     def last(self) -> Running:
         """The last column, (m, 1)."""
         return self._columns(slice(-1, None))
+
+    @property
+    def contiguous(self) -> Running:
+        """The same weights in one piece: numpy sums those in another order than what lies scattered."""
+        return Running(np.ascontiguousarray(self.values), self.exponents)
 
     @property
     def lagged(self) -> Running:
@@ -98,6 +103,11 @@ def running_product(ratios: FloatArray, log_bound: float | None = None, overwrit
     bound = largest_log(ratios) if log_bound is None else log_bound
     if bound * horizon <= SAFE_LOG:
         return Running(_product(ratios, ratios if overwrite else None))
+    # What the products do reach is cheaper to see than what they could; zeros and NaN need a closer look.
+    with np.errstate(over="ignore", invalid="ignore"):
+        products = _product(ratios)
+    if products.min() >= np.exp(-SAFE_LOG) and products.max() <= np.exp(SAFE_LOG):
+        return Running(products)
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.where(ratios > 0, np.abs(np.log(ratios)), 0.0)
     if logs.sum(axis=1).max() <= SAFE_LOG:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -70,8 +71,12 @@ class Stored(Sequence[Trajectories]):
     n_steps: int
 
     @abstractmethod
-    def pieces(self, part: int) -> list[Trajectories]:
-        """A part as logs of some of its episodes each, in order: whatever takes the fewest copies."""
+    def fetch(self, part: int) -> Any:
+        """Read a part, and no more than that: it is done for the next part while this one is summed."""
+
+    @abstractmethod
+    def pieces(self, part: int, fetched: Any) -> list[Trajectories]:
+        """What was fetched as logs of some episodes each, in order, checked: whatever takes fewest copies."""
 
     @property
     @abstractmethod

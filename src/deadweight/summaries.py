@@ -99,6 +99,12 @@ class ColumnSums:
             counted=np.full(columns, float(n)) if counted is None else counted.sum(axis=0, dtype=np.float64),
         )
 
+    @classmethod
+    def in_units_of_one(cls, n: int, weight: FloatArray, weighted: FloatArray) -> ColumnSums:
+        """From sums over n episodes, all of which stay, whose weights are plain doubles."""
+        shift = np.where(weight == 0, NOTHING, 0)
+        return cls(n, True, shift, weight, weighted, np.full(len(weight), float(n)))
+
     def extended(self, columns: int) -> ColumnSums:
         """The same sums with the steps after the end written out, up to `columns` columns."""
         extra = columns - len(self.weight)

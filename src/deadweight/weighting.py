@@ -20,6 +20,7 @@ from deadweight.pairs import PolicyPair
 from deadweight.running import Running, largest_log, running_product
 from deadweight.trajectories import Trajectories
 from deadweight.typing import BoolArray, FloatArray
+from deadweight.walks import Ratios, Walk, walk
 
 
 class Weighting:
@@ -138,6 +139,39 @@ class Weighting:
             return running_product(self.kept(block), bound)
         # Nobody has asked for the ratios themselves: the products take their place in memory.
         return running_product(self._from_table(self._tables[1], block), bound, overwrite=True)
+
+    def final(self, block: Block) -> Running:
+        """(m, 1) whole weights B: those of a walk, if one was made."""
+        return block.once((self.key, "final"), lambda: self.running(block).last.contiguous)
+
+    def walk(self, block: Block, gamma: float) -> Walk | None:
+        """All sums of one pass by the kernel; None where this block or these ratios are none for it."""
+        if self.keep_first:
+            return None
+        made = block.once((self.key, "walk", gamma), lambda: walk(block, self._ratios(block), gamma))
+        if made is not None:
+            block.once((self.key, "final"), lambda: Running(made.final[:, None]))
+            block.once(("returns", gamma), lambda: made.returns)
+        return made
+
+    def _ratios(self, block: Block) -> Ratios:
+        """Where the kernel finds the kept ratios of a block."""
+        n_actions, drop = self.pair.n_actions, self.drop
+        if self._tables is not None and not (drop is not None and self.per_step):
+            return Ratios(n_actions, self._tables[1], self._tables[2])
+        by_step, by_state = (drop, None) if self.per_step else (None, drop)
+        if self._tables is not None:
+            return Ratios(n_actions, self._tables[0], self._tables[2], dropped_steps=by_step)
+        pi_e, pi_b = self.pair.pi_e, self.pair.pi_b
+        return Ratios(
+            n_actions,
+            top_table=None if pi_e is None else pi_e.ravel(),
+            bottom_table=None if pi_b is None else pi_b.ravel(),
+            top_column=block.log.target_probs if pi_e is None else None,
+            bottom_column=block.log.propensities if pi_b is None else None,
+            dropped_steps=by_step,
+            dropped_states=by_state,
+        )
 
 
 def refuse_unsupported(pair: PolicyPair, log: Trajectories) -> None:

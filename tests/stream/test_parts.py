@@ -18,6 +18,7 @@ from deadweight.errors import DataError, SupportError
 from deadweight.executors import executor_for
 from deadweight.io import external_sort
 from deadweight.io import stream as stream_module
+from deadweight.io.fetch import Fetched, fetch
 from deadweight.io.findings import LogProblem
 from deadweight.io.open import with_log
 from deadweight.io.stream import OutOfOrder, Progress, Stream, open_stream
@@ -155,17 +156,16 @@ def test_two_parts_at_most_are_held(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     folder = write(tmp_path / "log", table_of(300, fixed=True, longest=5), files=5, group_rows=50)
     stream = open_stream(folder, part_rows=100)
-    alive: list[weakref.ref[Trajectories]] = []
+    alive: list[weakref.ref[Fetched]] = []
     most, rows = 0, 0
-    fetch = stream_module.fetch
 
-    def watched(*arguments: Any, **options: Any) -> list[Trajectories]:
+    def watched(*arguments: Any) -> Fetched:
         nonlocal most, rows
-        pieces = fetch(*arguments, **options)
-        alive.append(weakref.ref(pieces[0]))
+        fetched = fetch(*arguments)
+        alive.append(weakref.ref(fetched))
         most = max(most, sum(one() is not None for one in alive))
-        rows = max(rows, sum(log.n_steps for log in pieces))
-        return pieces
+        rows = max(rows, fetched.table.num_rows + (0 if fetched.tail is None else fetched.tail.num_rows))
+        return fetched
 
     monkeypatch.setattr(stream_module, "fetch", watched)
     dw.evaluate(stream, *policies(), ["WPDIS", "DM", "WSPDIS"])

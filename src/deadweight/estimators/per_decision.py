@@ -8,9 +8,13 @@ A reward is weighted by the ratios up to its own step only. Precup, Sutton & Sin
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import dataclass
 
 from deadweight.blocks import Block
-from deadweight.estimators.product import Terms, normaliser_members
+from deadweight.estimators.product import Normalised, Terms, normaliser_members
+from deadweight.summaries import ColumnSums
+from deadweight.typing import FloatArray
+from deadweight.walks import Walk
 from deadweight.weighting import Weighting
 
 
@@ -23,3 +27,26 @@ class PerDecision:
         """One term a step; after the end the weight stays and the reward is zero."""
         counted = normaliser_members(block, finished)
         return [Terms(weighting.running(block), block.rewards, counted=counted)]
+
+    def walked(self, walk: Walk) -> WalkedSteps:
+        """The same from a walk."""
+        return WalkedSteps(walk)
+
+
+@dataclass(frozen=True, eq=False)
+class WalkedSteps:
+    """The terms of PDIS as far as a walk has summed them."""
+
+    walk: Walk
+
+    def column_sums(self) -> ColumnSums:
+        """Sums of each step."""
+        return ColumnSums.in_units_of_one(len(self.walk.final), self.walk.weight, self.walk.weighted)
+
+    def plain(self, gamma: float) -> FloatArray:
+        """(m,) sums over the steps, discounted: the walk has done that already."""
+        return self.walk.plain
+
+    def influence(self, on: Normalised) -> FloatArray:
+        """(m,) influence of the episodes on the self-normalised sum, up to a constant."""
+        return self.walk.influence(on.slope, on.pull)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -22,7 +22,24 @@ from deadweight.estimators.base import Fit
 from deadweight.running import Running, discounted, times
 from deadweight.summaries import ColumnSums, Moments
 from deadweight.typing import BoolArray, FloatArray
+from deadweight.walks import Walk
 from deadweight.weighting import Weighting
+
+
+class Group(Protocol):
+    """Some terms of a block, as something to sum."""
+
+    def column_sums(self) -> ColumnSums:
+        """Sums of each column."""
+        ...
+
+    def plain(self, gamma: float) -> FloatArray:
+        """(m,) sum over the columns of weight times value, discounted."""
+        ...
+
+    def influence(self, on: Normalised) -> FloatArray:
+        """(m,) influence of the episodes on the self-normalised sum, up to a constant."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +55,26 @@ class Terms:
     per_step: bool = True
     counted: BoolArray | None = None  # (m, C)
 
+    def column_sums(self) -> ColumnSums:
+        """Sums of each column."""
+        return ColumnSums.of(self.weights, self.values, self.counted)
+
+    def plain(self, gamma: float) -> FloatArray:
+        """(m,) sum over the columns of weight times value, discounted."""
+        gamma = gamma if self.per_step else 1.0
+        if self.weights.exponents is not None:
+            with np.errstate(over="ignore", invalid="ignore"):  # too large a sum is flagged in `finish`
+                total: FloatArray = np.add.reduce(times(discounted(self.weights, gamma), self.values), axis=1)
+            return total
+        if gamma != 1.0:
+            return discounted_sum(self.weights.values * self.values, gamma)
+        total = np.einsum("ij,ij->i", self.weights.values, self.values)  # without a matrix of products
+        return total
+
+    def influence(self, on: Normalised) -> FloatArray:
+        """(m,) influence of the episodes on the self-normalised sum, up to a constant."""
+        return on.influence(self)
+
 
 class TermMaker(Protocol):
     """What is particular to one estimator: its terms on a block."""
@@ -49,6 +86,15 @@ class TermMaker(Protocol):
 
     def __call__(self, block: Block, weighting: Weighting, gamma: float, finished: str) -> list[Terms]:
         """The terms of a block."""
+        ...
+
+
+@runtime_checkable
+class WalkedMaker(Protocol):
+    """A maker whose terms can be summed on a walk along the episodes, without matrices (optional)."""
+
+    def walked(self, walk: Walk) -> Group:
+        """The terms of a block; ended episodes stay in the normaliser."""
         ...
 
 
@@ -79,6 +125,8 @@ class ProductFamily:
         self, makers: Sequence[TermMaker], weighting: Weighting, gamma: float, finished: str = "absorb"
     ) -> None:
         self.makers = tuple(makers)
+        # Makers that can use a walk, by place; asking once is quicker than for every block.
+        self._walkers = tuple(maker if isinstance(maker, WalkedMaker) else None for maker in makers)
         self.weighting = weighting
         self.gamma = gamma
         self.finished = finished
@@ -91,33 +139,30 @@ class ProductFamily:
 
     def terms(self, block: Block) -> list[Terms]:
         """All groups of terms of a block."""
-        return [
-            group
-            for maker in self.makers
-            for group in maker(block, self.weighting, self.gamma, self.finished)
-        ]
+        return [group for maker in self.makers for group in self._terms(maker, block)]
+
+    def _terms(self, maker: TermMaker, block: Block) -> list[Terms]:
+        return maker(block, self.weighting, self.gamma, self.finished)
+
+    def groups(self, block: Block) -> list[Group]:
+        """The same as something to sum: from a walk where a maker can use one, which is faster."""
+        walk = None
+        if self.finished == "absorb" and any(self._walkers):
+            walk = self.weighting.walk(block, self.gamma)
+        if walk is None:
+            return [*self.terms(block)]
+        groups: list[Group] = []
+        for maker, walker in zip(self.makers, self._walkers, strict=True):
+            groups += self._terms(maker, block) if walker is None else [walker.walked(walk)]
+        return groups
 
     def summarise(self, block: Block) -> ProductSums:
         """Column sums of each group; moments of the plain per-episode estimates."""
         groups, plain = [], np.zeros(block.n)
-        for terms in self.terms(block):
-            groups.append(ColumnSums.of(terms.weights, terms.values, terms.counted))
-            plain += self._plain(terms)
+        for group in self.groups(block):
+            groups.append(group.column_sums())
+            plain += group.plain(self.gamma)
         return ProductSums(tuple(groups), Moments.of(plain))
-
-    def _plain(self, terms: Terms) -> FloatArray:
-        """(m,) sum over the columns of weight times value, discounted."""
-        gamma = self.gamma if terms.per_step else 1.0
-        if terms.weights.exponents is not None:
-            with np.errstate(over="ignore", invalid="ignore"):  # too large a sum is flagged in `finish`
-                total: FloatArray = np.add.reduce(
-                    times(discounted(terms.weights, gamma), terms.values), axis=1
-                )
-            return total
-        if gamma != 1.0:
-            return discounted_sum(terms.weights.values * terms.values, gamma)
-        total = np.einsum("ij,ij->i", terms.weights.values, terms.values)  # without a matrix of products
-        return total
 
     def finish(self, summary: ProductSums, weighted: bool) -> Fit:
         """Mean of the plain per-episode estimates, or the self-normalised sum of the columns."""
@@ -125,7 +170,7 @@ class ProductFamily:
             value = summary.plain.mean
             flags = () if np.isfinite(value) else ("overflow",)
             return Fit(value, std_error=summary.plain.std_error, flags=flags)
-        groups = [_Normalised(sums, self.gamma, self.finished) for sums in summary.groups]
+        groups = [Normalised(sums, self.gamma, self.finished) for sums in summary.groups]
         zero = any(group.has_zero_weights for group in groups)
         return Fit(
             float(sum(group.value for group in groups)),
@@ -139,14 +184,16 @@ class _Influence:
     """Influence of a block's episodes on a self-normalised estimate."""
 
     family: ProductFamily
-    groups: list[_Normalised]
+    groups: list[Normalised]
 
     def __call__(self, block: Block) -> FloatArray:
-        pairs = zip(self.groups, self.family.terms(block), strict=True)
-        return sum((group.influence(terms) for group, terms in pairs), start=np.zeros(block.n))
+        in_range = all(group.in_range for group in self.groups)
+        terms = self.family.groups(block) if in_range else self.family.terms(block)
+        pairs = zip(self.groups, terms, strict=True)
+        return sum((some.influence(group) for group, some in pairs), start=np.zeros(block.n))
 
 
-class _Normalised:
+class Normalised:
     """A group of terms divided by the sum of its weights, column by column.
 
     With m_c = sum w y / sum w, the influence of episode i on it is (w_ic / mean w_c) (y_ic - m_c).
@@ -163,9 +210,14 @@ class _Normalised:
             out=np.zeros_like(sums.weight),
             where=sums.weight != 0,
         )
-        self._slope = per_weight  # of the influence in w * y
-        self._pull = per_weight * sums.ratio  # and, with a minus, in w
+        self.slope = per_weight  # of the influence in w * y
+        self.pull = per_weight * sums.ratio  # and, with a minus, in w
         self._survival = self.discount * sums.ratio if finished == "survivors" else None
+
+    @property
+    def in_range(self) -> bool:
+        """Whether the sums are plain doubles, in units of 1."""
+        return bool(((self.sums.shift == 0) | (self.sums.weight == 0)).all())
 
     @property
     def value(self) -> float:
@@ -178,9 +230,9 @@ class _Normalised:
         shift = self.sums.shift[:columns]
         w = terms.weights.among(terms.counted).relative_to(shift)
         result: FloatArray = np.add.reduce(
-            w * (terms.values * self._slope[:columns] - self._pull[:columns]), axis=1
+            w * (terms.values * self.slope[:columns] - self.pull[:columns]), axis=1
         )
-        if terms.counted is None and columns < len(self._pull):
+        if terms.counted is None and columns < len(self.pull):
             result -= self._after_the_end(terms.weights.last, columns)
         if self._survival is not None and terms.counted is not None:
             result += np.add.reduce(terms.counted * self._survival[:columns], axis=1)
@@ -188,7 +240,7 @@ class _Normalised:
 
     def _after_the_end(self, last: Running, columns: int) -> FloatArray:
         """What ended episodes still pull while they stay in the normaliser."""
-        shift, pull = self.sums.shift[columns:], self._pull[columns:]
+        shift, pull = self.sums.shift[columns:], self.pull[columns:]
         if last.exponents is None and (shift == 0).all():
             return np.asarray(last.values[:, 0] * pull.sum())
         return np.asarray(np.add.reduce(last.relative_to(shift) * pull, axis=1))

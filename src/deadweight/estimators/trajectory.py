@@ -13,7 +13,9 @@ from collections.abc import Hashable
 from deadweight.blocks import Block
 from deadweight.estimators.base import Fit
 from deadweight.estimators.product import Terms
+from deadweight.running import Running
 from deadweight.summaries import Moments
+from deadweight.walks import Walk
 from deadweight.weighting import Weighting
 
 
@@ -24,7 +26,11 @@ class WholeEpisode:
 
     def __call__(self, block: Block, weighting: Weighting, gamma: float, finished: str) -> list[Terms]:
         """One term; ended episodes are no matter here."""
-        return [Terms(weighting.running(block).last, block.returns(gamma)[:, None], per_step=False)]
+        return [Terms(weighting.final(block), block.returns(gamma)[:, None], per_step=False)]
+
+    def walked(self, walk: Walk) -> Terms:
+        """The same from a walk."""
+        return Terms(Running(walk.final[:, None]), walk.returns[:, None], per_step=False)
 
 
 class Behaviour:

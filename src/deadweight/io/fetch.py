@@ -6,6 +6,7 @@ others stay where the decoder has left them.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,25 +31,40 @@ def scattered(where: str) -> OutOfOrder:
     )
 
 
-def fetch(files: ParquetFiles, part: Part, labels: LogLabels, check: bool) -> list[Trajectories]:
+@dataclass(frozen=True, eq=False)
+class Fetched:
+    """The rows of a part as decoded, not yet looked at."""
+
+    table: Any
+    tail: Any  # the rest of its last episode; None if there is none
+
+
+def fetch(files: ParquetFiles, part: Part) -> Fetched:
+    """The rows of a part."""
+    return Fetched(files.table(part), files.tail(part))
+
+
+def logs_of(
+    fetched: Fetched, files: ParquetFiles, part: Part, labels: LogLabels, check: bool
+) -> list[Trajectories]:
     """The logs of a part.
 
     Args:
+      fetched: its rows.
       files, part: where it is.
       labels: of all parts.
       check: look at the values, not only at the order of the rows.
     """
-    table, tail = files.table(part), files.tail(part)
     if labels.plain:
-        pieces = _plain_pieces(table, tail, part, labels, check)
+        pieces = _plain_pieces(fetched.table, fetched.tail, part, labels, check)
         if pieces is not None:
             return pieces
-    return [_whole(files, part, labels, table, tail)]
+    return [_whole(files, part, labels, fetched)]
 
 
 def whole_part(files: ParquetFiles, part: Part, labels: LogLabels | None) -> Trajectories:
     """A part as one log, after all checks; in labels of its own where those of all parts are not known."""
-    return _whole(files, part, labels, files.table(part), files.tail(part))
+    return _whole(files, part, labels, fetch(files, part))
 
 
 def _plain_pieces(
@@ -81,9 +97,10 @@ def _plain_pieces(
     return pieces if tail is None or pieces[-1].n_episodes == 1 else None
 
 
-def _whole(files: ParquetFiles, part: Part, labels: LogLabels | None, table: Any, tail: Any) -> Trajectories:
+def _whole(files: ParquetFiles, part: Part, labels: LogLabels | None, fetched: Fetched) -> Trajectories:
     import pyarrow as pa
 
+    table, tail = fetched.table, fetched.tail
     own = _own_rows(files, part, table if tail is None else pa.concat_tables([table, tail]))
     try:
         log = checked_log(own, files.names)

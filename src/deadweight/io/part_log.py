@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from deadweight import kernel
 from deadweight.io.findings import LogProblem
 from deadweight.io.frames import Columns
 from deadweight.io.read import log_of
@@ -142,12 +143,21 @@ def _plain(column: Any, may_miss: bool) -> AnyArray | None:
 
 def _offsets(episode: AnyArray, step: AnyArray) -> IntArray | None:
     """First rows of the episodes, then the number of rows; None where rows are not in order."""
+    rows = len(episode)
+    if kernel.KERNEL is not None and rows and all(map(_readable, (episode, step))):
+        found = np.empty(rows, dtype=np.int64)
+        count = kernel.KERNEL.borders(episode, step, found)
+        return None if count < 0 else np.append(found[:count], rows)
     last = np.flatnonzero(episode[1:] != episode[:-1])
     following = step[1:] > step[:-1]
     following[last] = episode[last + 1] > episode[last]
     if not following.all():
         return None
-    return np.concatenate([[0], last + 1, [len(episode)]])
+    return np.concatenate([[0], last + 1, [rows]])
+
+
+def _readable(column: AnyArray) -> bool:
+    return column.dtype == np.int64 and kernel.readable(column)
 
 
 def _whole(column: AnyArray) -> IntArray | None:

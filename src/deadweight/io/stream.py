@@ -19,7 +19,7 @@ import numpy as np
 from deadweight.executors import Executor, Serial
 from deadweight.fold import fold
 from deadweight.io.external_sort import by_episode
-from deadweight.io.fetch import OutOfOrder, fetch, scattered, whole_part
+from deadweight.io.fetch import Fetched, OutOfOrder, fetch, logs_of, scattered, whole_part
 from deadweight.io.findings import LogProblem
 from deadweight.io.parquet import ParquetFiles, open_files
 from deadweight.io.part_log import LogLabels
@@ -90,10 +90,14 @@ class Stream(Stored):
             raise IndexError(part)
         return self._checked([whole_part(self.files, self.plan[part], self.labels)])[0]
 
-    def pieces(self, part: int) -> list[Trajectories]:
+    def fetch(self, part: int) -> Fetched:
+        """Decode a part."""
+        return fetch(self.files, self.plan[part])
+
+    def pieces(self, part: int, fetched: Fetched) -> list[Trajectories]:
         """A part, with an episode that goes on in the next row group apart from the others."""
         first_time = not self._fetched_before
-        return self._checked(fetch(self.files, self.plan[part], self.labels, check=first_time))
+        return self._checked(logs_of(fetched, self.files, self.plan[part], self.labels, check=first_time))
 
     def _checked(self, pieces: list[Trajectories]) -> list[Trajectories]:
         if self._check is not None and not self._fetched_before:

@@ -1,0 +1,16 @@
+from typing import Any
+
+REVISION: int
+
+def sums(
+    log: tuple[Any, ...],
+    ratios: tuple[Any, ...],
+    discount: Any,
+    results: tuple[Any, ...],
+    scratch: Any,
+) -> bool: ...
+def influences(
+    log: tuple[Any, ...], ratios: tuple[Any, ...], factors: tuple[Any, ...], influence: Any
+) -> bool: ...
+def returns(rewards: Any, offsets: Any, rows: Any, horizon: int, discount: Any, returns: Any) -> bool: ...
+def borders(episode: Any, step: Any, found: Any) -> int: ...

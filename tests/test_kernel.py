@@ -1,0 +1,424 @@
+"""The compiled kernel against numpy: the same sums up to the order of additions, or a block declined."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import deadweight as dw
+from deadweight import kernel
+from deadweight.blocks import blocks
+from deadweight.estimators.per_decision import PerDecision
+from deadweight.estimators.product import ProductFamily, ProductSums
+from deadweight.estimators.trajectory import WholeEpisode
+from deadweight.fold import fold
+from deadweight.io import part_log
+from deadweight.pairs import PolicyPair, pair_policies
+from deadweight.running import SAFE_LOG
+from deadweight.weighting import Weighting
+
+try:
+    from deadweight import _kernel
+except ImportError:
+    _kernel = None  # type: ignore[assignment]
+
+# Set where a compiler is there: a missing kernel is then a failure and not a reason to skip.
+REQUIRED = os.environ.get("DEADWEIGHT_KERNEL") == "1"
+S, A = 5, 3
+PLAIN = ("IS", "WIS", "PDIS", "WPDIS")
+STATE_BASED = ("SIS", "WSIS", "SPDIS", "WSPDIS")
+LENGTHS: dict[str, list[int]] = {
+    "equal": [7] * 40,
+    "ragged": [1, 9, 2, 30, 4, 4, 17] * 12,
+    "one step": [1] * 50,
+    "single": [23],
+    "very unequal": [1, 150],
+    "many": [3] * 600 + [2] * 600,  # sums of sums over episodes
+    "long": [700, 650, 300],  # and over steps
+}
+
+needs_kernel = pytest.mark.skipif(
+    _kernel is None and not REQUIRED, reason="the kernel is not built (no C compiler at installation)"
+)
+
+
+class Watched:
+    """The kernel, with a count of the blocks that it has summed and of those that it has declined."""
+
+    def __init__(self) -> None:
+        self.summed = self.declined = self.influences_made = 0
+
+    def sums(self, *arguments: Any) -> bool:
+        done = _kernel.sums(*arguments)
+        self.summed, self.declined = self.summed + done, self.declined + (not done)
+        return done
+
+    def influences(self, *arguments: Any) -> bool:
+        self.influences_made += 1
+        return _kernel.influences(*arguments)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_kernel, name)
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
+    found = Watched()
+    monkeypatch.setattr(kernel, "KERNEL", found)
+    return found
+
+
+def make_log(lengths: Sequence[int], seed: int = 0, **columns: Any) -> dw.Trajectories:
+    rng = np.random.default_rng(seed)
+    n = sum(lengths)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    states, actions = rng.integers(S, size=n), rng.integers(A, size=n)
+    states[0], actions[0] = S - 1, A - 1
+    return dw.Trajectories(states, actions, rng.normal(size=n), offsets, **columns)
+
+
+def make_policies(seed: int = 1, like: float = 5.0) -> tuple[np.ndarray, np.ndarray]:
+    """Two policies, the more alike the larger `like` is."""
+    rng = np.random.default_rng(seed)
+    return rng.dirichlet(np.full(A, like), S), rng.dirichlet(np.full(A, like), S)
+
+
+def numbers(log: Any, pi_e: Any, pi_b: Any, names: Sequence[str], **options: Any) -> np.ndarray:
+    """Value, standard error and effective sample size of each name."""
+    ev = dw.evaluate(log, pi_e, pi_b, names, interval=None, **options)
+    return np.array([[ev[name].value, ev[name].std_error, ev[name].ess] for name in names], dtype=float)
+
+
+def both(watched: Watched, *arguments: Any, **options: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers by the kernel, and by numpy."""
+    ours = numbers(*arguments, **options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernel, "KERNEL", None)
+        return ours, numbers(*arguments, **options)
+
+
+def test_the_kernel_is_there_where_it_must_be() -> None:
+    if _kernel is None:
+        if REQUIRED:
+            pytest.fail("DEADWEIGHT_KERNEL=1, but deadweight._kernel has not been compiled")
+        pytest.skip("the kernel is not built (no C compiler at installation)")
+    assert _kernel.REVISION == kernel.REVISION
+
+
+@needs_kernel
+@pytest.mark.parametrize("gamma", [1.0, 0.9])
+@pytest.mark.parametrize("kind", LENGTHS)
+def test_same_numbers(watched: Watched, kind: str, gamma: float) -> None:
+    log, policies = make_log(LENGTHS[kind]), make_policies(like=300.0 if kind == "long" else 5.0)
+    ours, theirs = both(watched, log, *policies, PLAIN, gamma=gamma)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-12)
+    assert watched.summed > 0
+    assert watched.influences_made > 0
+    assert watched.declined == 0
+
+
+@needs_kernel
+@pytest.mark.parametrize("gamma", [1.0, 0.9])
+def test_returns(watched: Watched, gamma: float) -> None:
+    """The same bits alone and on a walk, and the same number as by numpy."""
+    log = make_log(LENGTHS["ragged"])
+    alone, of_numpy = both(watched, log, *make_policies(), ["BEHAVIOUR"], gamma=gamma)
+    with_others = numbers(log, *make_policies(), ["WIS", "BEHAVIOUR"], gamma=gamma)
+    np.testing.assert_array_equal(with_others[1], alone[0])
+    np.testing.assert_allclose(alone, of_numpy, rtol=1e-12)
+
+
+@needs_kernel
+@pytest.mark.parametrize("given_as", ["tables", "propensities", "target_probs", "both columns"])
+@pytest.mark.parametrize("drop", ["states", "steps"])
+def test_same_numbers_with_a_drop_from_whatever_source(watched: Watched, given_as: str, drop: str) -> None:
+    pi_e, pi_b = make_policies()
+    log = make_log(LENGTHS["ragged"])
+    columns: dict[str, Any] = {}
+    if given_as in ("propensities", "both columns"):
+        columns["propensities"], pi_b = pi_b[log.states, log.actions], None
+    if given_as in ("target_probs", "both columns"):
+        columns["target_probs"], pi_e = pi_e[log.states, log.actions], None
+    log = make_log(LENGTHS["ragged"], **columns)
+    flags = np.arange(log.n_steps) % 3 == 0
+    ours, theirs = both(watched, log, pi_e, pi_b, STATE_BASED, drop=[1, 4] if drop == "states" else flags)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-12)
+    assert watched.summed > 0
+    assert watched.declined == 0
+    plain, _ = both(watched, log, pi_e, pi_b, PLAIN)
+    assert not np.allclose(ours[:, 0], plain[:, 0]), "the drop changes something"
+
+
+@needs_kernel
+@pytest.mark.parametrize("finished", ["leave", "survivors"])
+def test_other_conventions_are_left_to_numpy(watched: Watched, finished: str) -> None:
+    log = make_log(LENGTHS["ragged"])
+    ours, theirs = both(watched, log, *make_policies(), ("PDIS", "WPDIS"), finished=finished)
+    np.testing.assert_array_equal(ours, theirs)
+    assert watched.summed == 0
+
+
+@needs_kernel
+def test_zero_weights(watched: Watched) -> None:
+    """Some episodes with weight zero, then all of them: the same zero, and the same flag."""
+    pi_e, pi_b = make_policies()
+    pi_e[:, 0] = 0.0
+    pi_e /= pi_e.sum(axis=1, keepdims=True)
+    log = make_log(LENGTHS["ragged"])
+    ours, theirs = both(watched, log, pi_e, pi_b, PLAIN)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-12)
+    never = dw.Trajectories(np.zeros(6, int), np.zeros(6, int), np.ones(6), [0, 2, 6])
+    found = dw.estimate("WPDIS", never, [[0.0, 1.0]], [[0.5, 0.5]], interval=None)
+    assert found.value == 0.0
+    assert "zero-weights" in found.flags
+    assert watched.declined == 0
+
+
+def family(pair: PolicyPair, gamma: float = 1.0, **options: Any) -> ProductFamily:
+    return ProductFamily([WholeEpisode(), PerDecision()], Weighting(pair, **options), gamma)
+
+
+def sums_of(made: ProductFamily, log: dw.Trajectories, workers: int = 1, cells: int = 1 << 19) -> ProductSums:
+    found: ProductSums = fold([log], lambda block: [made.summarise(block)], workers, cells)[0]
+    return found
+
+
+def close(one: ProductSums, other: ProductSums) -> None:
+    for a, b in zip(one.groups, other.groups, strict=True):
+        np.testing.assert_array_equal(a.shift, b.shift)
+        np.testing.assert_array_equal(a.counted, b.counted)
+        np.testing.assert_allclose(a.weight, b.weight, rtol=1e-12)
+        np.testing.assert_allclose(a.weighted, b.weighted, rtol=1e-12, atol=1e-12)
+    assert one.plain.mean == pytest.approx(other.plain.mean, rel=1e-12, nan_ok=True)
+
+
+@needs_kernel
+def test_nan_passes_through(watched: Watched) -> None:
+    """A step that pi_b rules out, if one ever got here, must not look like a number."""
+    pi_e, pi_b = make_policies()
+    pi_b[2, 1] = 0.0
+    log = make_log(LENGTHS["ragged"])
+    pair = PolicyPair(pi_e, pi_b, np.arange(S), np.arange(A))
+    seen = PolicyPair(None, pi_b, np.arange(S), np.arange(A))  # with the log's own target_prob
+    log = make_log(LENGTHS["ragged"], target_probs=pi_e[log.states, log.actions])
+    for made in (family(pair), family(pair, drop=np.arange(S) == 2), family(seen)):
+        ours = sums_of(made, log)
+        assert watched.summed > 0
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(kernel, "KERNEL", None)
+            theirs = sums_of(made, log)
+        close(ours, theirs)
+        assert np.isnan(ours.plain.mean)
+        assert np.isnan(ours.groups[1].weight[-1])
+        assert watched.declined == 0
+
+
+@needs_kernel
+@pytest.mark.parametrize("up_and_back", [False, True])
+def test_products_that_leave_the_range_are_left_to_numpy(watched: Watched, up_and_back: bool) -> None:
+    """Also those that come back, and those in one episode of many."""
+    n, horizon = 30, 600
+    actions = np.zeros((n, horizon), dtype=int)
+    actions[:, 1::2] = 1
+    actions[-1] = np.repeat([0, 1], 300) if up_and_back else 1  # 9**300 and back, or 0.2**600
+    rewards = np.random.default_rng(0).normal(size=n * horizon)
+    log = dw.Trajectories(np.zeros(n * horizon, int), actions.ravel(), rewards, np.arange(0, n + 1) * horizon)
+    pi_e, pi_b = [[0.9, 0.1]], [[0.1, 0.9]] if up_and_back else [[0.5, 0.5]]
+    ours, theirs = both(watched, log, pi_e, pi_b, PLAIN)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-12)
+    assert watched.declined > 0
+    assert watched.summed == 0
+
+
+@needs_kernel
+def test_blocks_in_and_out_of_range_make_one_result(watched: Watched) -> None:
+    """A short block goes through the kernel, a long one through numpy; their sums and influences merge."""
+    lengths = [3] * 40 + [2_000] * 6
+    n = sum(lengths)
+    actions = np.zeros(n, dtype=int)
+    actions[:120] = np.arange(120) % 7 % 2
+    log = dw.Trajectories(
+        np.zeros(n, int), actions, np.cos(np.arange(n)), np.concatenate([[0], np.cumsum(lengths)])
+    )
+    pair = pair_policies(log, [[0.9, 0.1]], [[0.5, 0.5]])  # long episodes end with 1.8**2000
+
+    def summed() -> tuple[Any, Any]:
+        made = family(pair)
+        sums = sums_of(made, log, cells=200)
+        influence = made.finish(sums, weighted=True).influence
+        assert influence is not None
+        values = np.concatenate([influence(block) for block in blocks(log, 200)])
+        return sums.groups[1].ratio, values
+
+    ours = summed()
+    assert watched.summed > 0
+    assert watched.declined > 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernel, "KERNEL", None)
+        theirs = summed()
+    for one, other in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-300)
+
+
+@needs_kernel
+def test_the_range_is_that_of_running_products() -> None:
+    """One step within exp(+-SAFE_LOG) is taken, one beyond is not."""
+    log = dw.Trajectories([0, 0], [0, 1], [1.0, 1.0], [0, 1, 2])
+    for inside, factor in ((True, 0.999), (False, 1.001)):
+        table = np.exp(np.array([1.0, -1.0]) * SAFE_LOG * factor)
+        arguments = (table, None, None, None, None, None, None, 2, 1)
+        out = tuple(np.zeros(size) for size in (2, 2, 2, 1, 1))
+        columns = (log.states, log.actions, log.rewards, log.offsets, np.arange(2))
+        assert _kernel.sums(columns, arguments, None, out, np.zeros(8)) is inside
+
+
+@needs_kernel
+@given(st.data())
+def test_any_log(data: st.DataObject) -> None:
+    lengths = data.draw(st.lists(st.integers(1, 12), min_size=1, max_size=30))
+    seed = data.draw(st.integers(0, 1_000))
+    gamma = data.draw(st.sampled_from([1.0, 0.95, 0.3]))
+    cells = data.draw(st.sampled_from([1, 20, 1_000]))
+    log, (pi_e, pi_b) = make_log(lengths, seed), make_policies(seed)
+    if data.draw(st.booleans()):
+        pi_e = np.eye(A)[pi_e.argmax(axis=1)]
+    drop = np.random.default_rng(seed).random(S) < data.draw(st.sampled_from([0.0, 0.5]))
+    pair = pair_policies(log, pi_e, pi_b)
+    found = []
+    with pytest.MonkeyPatch.context() as patch:
+        for use in (_kernel, None):
+            patch.setattr(kernel, "KERNEL", use)
+            found.append(sums_of(family(pair, gamma, drop=drop), log, cells=cells))
+    close(*found)
+
+
+@needs_kernel
+def test_same_bits_for_any_number_of_workers(watched: Watched) -> None:
+    log = make_log(LENGTHS["ragged"] * 5)
+    pair = pair_policies(log, *make_policies())
+
+    def bits(workers: int) -> list[bytes]:
+        sums = sums_of(family(pair), log, workers, cells=100)
+        columns = [column.tobytes() for group in sums.groups for column in (group.weight, group.weighted)]
+        return [*columns, repr(sums.plain).encode()]
+
+    assert bits(1) == bits(2) == bits(3)
+    assert watched.summed > 30
+
+
+@needs_kernel
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint64, np.float32])
+def test_columns_of_any_type(watched: Watched, dtype: Any) -> None:
+    log = make_log(LENGTHS["ragged"])
+    whole = dtype if np.issubdtype(dtype, np.integer) else np.int16
+    same = dw.Trajectories(
+        log.states.astype(whole),
+        log.actions.astype(whole),
+        log.rewards.astype(np.float32 if dtype == np.float32 else np.float64),
+        log.offsets.astype(np.int32),
+    )
+    ours, theirs = both(watched, same, *make_policies(), PLAIN)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-12)
+    assert watched.summed > 0
+
+
+@needs_kernel
+def test_scattered_columns_are_left_to_numpy(watched: Watched) -> None:
+    log = make_log(LENGTHS["ragged"])
+    rewards = np.repeat(log.rewards, 2)[::2]
+    same = dw.Trajectories(log.states, log.actions, rewards, log.offsets)
+    ours, theirs = both(watched, same, *make_policies(), PLAIN)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-12)
+    assert (watched.summed > 0) == same.rewards.flags.c_contiguous
+    before, flags = watched.summed, np.repeat(np.arange(log.n_steps) % 3 == 0, 2)[::2]
+    ours, theirs = both(watched, log, *make_policies(), STATE_BASED, drop=flags)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-12)
+    assert watched.summed == before
+
+
+def call(**changes: Any) -> bool:
+    """The kernel on a tiny sound log, except for what is changed."""
+    given = {
+        "states": np.array([0, 1, 1]),
+        "actions": np.array([1, 0, 1]),
+        "rewards": np.ones(3),
+        "offsets": np.array([0, 2, 3]),
+        "rows": np.arange(2),
+        "table": np.ones(4),
+        "final": np.zeros(2),
+        "weight": np.zeros(2),
+        "scratch": np.zeros(12),
+        **changes,
+    }
+    columns = tuple(given[name] for name in ("states", "actions", "rewards", "offsets", "rows"))
+    ratios = (given["table"], None, None, None, None, None, None, 2, 10)
+    results = (given["final"], np.zeros(2), np.zeros(2), given["weight"], np.zeros(2))
+    return _kernel.sums(columns, ratios, None, results, given["scratch"])
+
+
+@needs_kernel
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"actions": np.array([1, 0])}, ValueError),
+        ({"states": np.array([0.0, 1.0, 1.0])}, TypeError),
+        ({"states": np.array([0, 1, 1], dtype=np.int32)}, TypeError),
+        ({"rewards": np.ones((3, 1))}, TypeError),
+        ({"rewards": np.ones(6)[::2]}, ValueError),
+        ({"rows": np.array([0, 2])}, ValueError),
+        ({"rows": np.array([0, -1])}, ValueError),
+        ({"offsets": np.array([0, 2, 4])}, ValueError),
+        ({"offsets": np.array([0, 2, 2])}, ValueError),
+        ({"final": np.zeros(1)}, ValueError),
+        ({"weight": np.zeros(1)}, ValueError),
+        ({"scratch": np.zeros(3)}, ValueError),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(changes: dict[str, Any], error: type[Exception]) -> None:
+    assert call()
+    with pytest.raises(error):
+        call(**changes)
+
+
+@needs_kernel
+@pytest.mark.parametrize("code", [2, -1, np.iinfo(np.int64).max])
+def test_what_is_not_in_the_table_is_declined_and_never_read(code: int) -> None:
+    assert not call(states=np.array([0, 1, code]))
+
+
+@needs_kernel
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(-1, 2)), min_size=1, max_size=12))
+def test_borders_of_episodes(rows: list[tuple[int, int]]) -> None:
+    for some in (rows, sorted(set(rows))):
+        episode, step = np.array(some).T.copy()
+        found = []
+        with pytest.MonkeyPatch.context() as patch:
+            for use in (_kernel, None):
+                patch.setattr(kernel, "KERNEL", use)
+                offsets = part_log._offsets(episode, step)
+                found.append(None if offsets is None else offsets.tolist())
+        assert found[0] == found[1]
+    assert found[0] is not None, "sorted rows without repetition are in order"
+
+
+def test_the_environment_switches_it_off() -> None:
+    code = "from deadweight import kernel; print(kernel.in_use())"
+    environment = {**os.environ, "DEADWEIGHT_KERNEL": "0"}
+    result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert result.stdout.strip() == "numpy"
+
+
+@needs_kernel
+def test_a_build_from_other_source_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEADWEIGHT_KERNEL", "1")
+    assert kernel.load() is _kernel
+    monkeypatch.setattr(_kernel, "REVISION", kernel.REVISION + 1)
+    assert kernel.load() is None
