@@ -12,9 +12,9 @@ import deadweight as dw
 from deadweight.answers import Answers, Plan
 from deadweight.drops import Drop, given_drop
 from deadweight.estimators.names import recipe
-from deadweight.inference.bootstrap import bca_levels, resampled
+from deadweight.inference.bootstrap import _add_product, bca_levels, resampled
 from deadweight.inference.episodes import influences
-from deadweight.inference.poisson import poisson_weights
+from deadweight.inference.poisson import _CUTS, LEVELS, poisson_weights
 from deadweight.options import Options
 from deadweight.pairs import pair_policies
 from deadweight.question import Question
@@ -60,6 +60,25 @@ def test_copies_are_poisson_and_belong_to_seed_resample_and_episode() -> None:
     np.testing.assert_array_equal(poisson_weights(3, some, 250), copies[some])
     np.testing.assert_array_equal(poisson_weights(3, some, 101), copies[some, :101])
     assert not np.array_equal(poisson_weights(4, some, 250), copies[some])
+
+
+def test_copies_are_as_exact_as_their_documentation_says() -> None:
+    share = np.diff(np.concatenate([[0], _CUTS, [LEVELS]])) / LEVELS
+    k = np.arange(len(share))
+    assert share @ k == 1.0
+    assert share @ k**2 - 1 == 1 - 2.0**-15
+    missed = stats.poisson(1).sf(k[-1])
+    assert (np.abs(share - stats.poisson(1).pmf(k)).sum() + missed) / 2 < 4e-5
+    assert missed < 1.2e-6
+
+
+@pytest.mark.parametrize(("columns", "resamples"), [(1, 5), (3, 1001), (21, 300), (32, 200), (33, 50)])
+def test_products_in_pieces_are_products(columns: int, resamples: int) -> None:
+    rng = np.random.default_rng(0)
+    copies, table = rng.integers(9, size=(400, resamples), dtype=np.uint8), rng.normal(size=(400, columns))
+    sums = np.ones((resamples, columns))
+    _add_product(sums, copies, table)
+    np.testing.assert_allclose(sums, 1 + copies.T.astype(float) @ table, rtol=1e-9, atol=1e-9)
 
 
 NAMES = [

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from deadweight.answers import Answers, Plan
 from deadweight.arithmetic import divide
@@ -30,7 +31,11 @@ from deadweight.summaries import ColumnSums
 from deadweight.typing import FloatArray, IntArray
 
 # Copies are made for so many (episode, resample) cells at a time: they stay in cache.
-CHUNK_CELLS = 1 << 17
+CHUNK_CELLS = 1 << 19
+# BLAS (OpenBLAS, in the wheels of numpy) gives products of at most so many multiplications to one thread.
+ONE_THREAD = 1 << 18
+# Products with more columns than this are long enough to be worth several threads.
+FEW_COLUMNS = 32
 
 
 def percentile(estimate: Estimate, answers: Answers, plan: Plan, level: float) -> Interval:
@@ -202,10 +207,28 @@ class _Resampling:
         size = max(1, CHUNK_CELLS // self.resamples)
         for lo in range(0, block.n, size):
             copies = poisson_weights(self.seed, numbers[lo : lo + size], self.resamples)
-            sums += copies.T @ table[lo : lo + size]
+            _add_product(sums, copies, table[lo : lo + size])
         cuts = np.cumsum([1, *(part.table.shape[1] for part in parts)])[:-1]
         number, *each = np.split(sums, cuts, axis=1)
         return [_Resamples(number[:, 0], [part.spread(one) for part, one in zip(parts, each, strict=True)])]
+
+
+def _add_product(sums: FloatArray, copies: npt.NDArray[np.uint8], table: FloatArray) -> None:
+    """sums += copies.T @ table, for a narrow table in pieces that BLAS does not share out among threads.
+
+    Such products take microseconds, and where other work occupies a core, threads wait milliseconds for each
+    other.
+    """
+    columns = table.shape[1]
+    if columns > FEW_COLUMNS:
+        sums += copies.astype(np.float64).T @ table
+        return
+    rows = max(128, ONE_THREAD // (len(sums) * columns))
+    width = ONE_THREAD // (rows * columns)
+    for lo in range(0, len(table), rows):
+        some, cells = copies[lo : lo + rows].astype(np.float64), table[lo : lo + rows]
+        for left in range(0, len(sums), width):
+            sums[left : left + width] += some[:, left : left + width].T @ cells
 
 
 def _refitted(plan: Plan) -> FloatArray:

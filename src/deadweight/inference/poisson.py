@@ -2,7 +2,9 @@ r"""Poisson weights that belong to (seed, resample, episode): a bootstrap that m
 
 Drawing n episodes with replacement gives each of them about Poisson(1) copies. Here the number of copies is a
 hash of the seed, the resample and the episode's number, so that it is the same however the log is cut into
-blocks or parts. One 64-bit word (Steele, Lea & Flood, 2014) serves four resamples, 16 bits each.
+blocks or parts. One 64-bit word (Steele, Lea & Flood, 2014) serves four resamples, 16 bits each: the mean is
+exactly 1, the variance 1 - 2**-15, and no event is off by more than 4e-5 in probability; nine copies or more,
+which have probability 1e-6, do not occur.
 """
 
 from __future__ import annotations
@@ -12,14 +14,14 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from deadweight.typing import FloatArray, IntArray
+from deadweight.typing import IntArray
 
 WORDS = npt.NDArray[np.uint64]
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 LEVELS = 1 << 16
 
 
-def poisson_weights(seed: int, episodes: IntArray, resamples: int) -> FloatArray:
+def poisson_weights(seed: int, episodes: IntArray, resamples: int) -> npt.NDArray[np.uint8]:
     """(m, resamples) numbers of copies, for the episodes with these numbers.
 
     >>> whole = poisson_weights(0, np.arange(6), 8)
@@ -31,7 +33,12 @@ def poisson_weights(seed: int, episodes: IntArray, resamples: int) -> FloatArray
         stream = mixed(mixed(np.array([seed % 2**64], dtype=np.uint64)) + episodes.astype(np.uint64) * GOLDEN)
         cells = stream[:, None] + np.arange(1, words + 1, dtype=np.uint64) * GOLDEN
     levels = mixed(cells).astype("<u8", copy=False).view("<u2")
-    return _COPIES.take(levels[:, :resamples])
+    # Eight comparisons a cell, many cells at a time, are faster than one look-up in a table.
+    reached = np.empty(levels.shape, dtype=bool)
+    copies = np.zeros(levels.shape, dtype=np.uint8)
+    for cut in _CUTS:
+        copies += np.greater_equal(levels, cut, out=reached).view(np.uint8)
+    return copies[:, :resamples]
 
 
 def mixed(words: WORDS) -> WORDS:
@@ -45,11 +52,11 @@ def mixed(words: WORDS) -> WORDS:
     return words
 
 
-def _copies() -> FloatArray:
-    """(LEVELS,) the quantile function of Poisson(1) at evenly spaced levels."""
+def _cuts() -> npt.NDArray[np.uint16]:
+    """The levels from which on there is one copy, are two copies, ...: the distribution function, rounded."""
     below = np.cumsum([math.exp(-1) / math.factorial(k) for k in range(20)])
-    level = (np.arange(LEVELS) + 0.5) / LEVELS
-    return np.searchsorted(below, level, side="right").astype(np.float64)
+    levels = np.round(below * LEVELS)
+    return levels[levels < LEVELS].astype(np.uint16)
 
 
-_COPIES = _copies()
+_CUTS = _cuts()
