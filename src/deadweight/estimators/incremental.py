@@ -28,6 +28,8 @@ from deadweight.weighting import Weighting
 
 # Criteria that differ by less than this, relative to the sizes involved, are a tie: the rest is rounding.
 TIE = 1e-12
+# All windows are computed for so many (episode, step) cells at a time.
+TILE_CELLS = 1 << 17
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +95,7 @@ class Incremental:
         finished: str = "absorb",
     ) -> None:
         self.weighting, self.gamma, self.horizon = weighting, gamma, horizon
+        self.full = weighting if weighting.drop is None else Weighting(weighting.pair)
         self.window = horizon if window is None else min(window, horizon)
         self.variance, self.ended_ratios, self.finished = variance, ended_ratios, finished
 
@@ -104,25 +107,24 @@ class Incremental:
 
     def summarise(self, block: Block) -> WindowSums:
         """Co-moments of each window; NaN where a window would reach before the start."""
-        columns = self._columns(block)
+        ratios = self._ratios(block)
+        columns = ratios.columns
         rewards = _padded(block.rewards, columns, 0.0)
         members = normaliser_members(block, self.finished)
+        inside = None if members is None else _padded(members, columns, False)
         sums = [np.full((self.window, columns), np.nan) for _ in range(5)]
         mean_x, mean_a, squares_x, product_ax, sum_b = sums
-        for row, (a, b) in enumerate(self._windows(block, columns)):
-            at = slice(row, columns)
+        for row, at, a, b in ratios.windows(self.window):
             x = b * rewards[:, at]
-            mean_x[row, at] = x.mean(axis=0)
-            mean_a[row, at] = a.mean(axis=0)
+            mean_x[row, at] = np.add.reduce(x, axis=0) / block.n
+            mean_a[row, at] = np.add.reduce(a, axis=0) / block.n
             x -= mean_x[row, at]
             squares_x[row, at] = np.einsum("ij,ij->j", x, x)
             product_ax[row, at] = np.einsum("ij,ij->j", a, x)
-            sum_b[row, at] = np.add.reduce(
-                b if members is None else b * _padded(members, columns, False)[:, at], axis=0
-            )
+            sum_b[row, at] = np.add.reduce(b if inside is None else b * inside[:, at], axis=0)
         counted = np.full(columns, float(block.n))
-        if members is not None:
-            counted = _padded(members, columns, False).sum(axis=0, dtype=np.float64)
+        if inside is not None:
+            counted = inside.sum(axis=0, dtype=np.float64)
         return WindowSums(block.n, mean_x, mean_a, squares_x, product_ax, sum_b, _rows(counted, self.window))
 
     def finish(self, summary: WindowSums, weighted: bool) -> Fit:
@@ -171,48 +173,81 @@ class Incremental:
         chosen: IntArray = (criterion <= criterion.min(axis=0) + TIE * np.nan_to_num(size)).argmax(axis=0)
         return chosen
 
-    def _columns(self, block: Block) -> int:
-        """Steps until every window lies behind the end of all episodes of the block."""
-        return min(self.horizon, block.horizon + self.window)
-
-    def _windows(self, block: Block, columns: int) -> Iterator[tuple[FloatArray, FloatArray]]:
-        """(A, B) of windows 1, 2, ..., each for the steps that it fits: (m, columns - window + 1)."""
-        kept = _padded(self.weighting.kept(block), columns, 1.0)
-        rho = _padded(self.weighting.full(block), columns, 1.0)
-        dropped = self.weighting.dropped(block)
-        lost = None if dropped is None else np.where(_padded(dropped, columns, False), rho, 1.0)
-        with np.errstate(over="ignore", invalid="ignore"):
-            before = np.ones_like(rho)
-            np.multiply.accumulate(rho[:, :-1], axis=1, out=before[:, 1:])
-            ended = np.arange(columns) >= block.lengths[:, None] if self.ended_ratios == "one" else None
-            b, lost_in_window = np.ones_like(rho), np.ones_like(rho)
-            for row in range(min(self.window, columns)):
-                b = b[:, (row > 0) :] * kept[:, : columns - row]
-                a = before[:, : columns - row]
-                if lost is not None:
-                    lost_in_window = lost_in_window[:, (row > 0) :] * lost[:, : columns - row]
-                    a = a * lost_in_window
-                if ended is not None:
-                    b[ended[:, row:]] = 1.0
-                    a = np.where(ended[:, row:], 1.0, a)
-                yield a, b
+    def _ratios(self, block: Block) -> _Ratios:
+        """The ratios of a block until every window lies behind the end of all its episodes."""
+        columns = min(self.horizon, block.horizon + self.window)
+        return _Ratios(self.weighting, self.full, block, columns, self.ended_ratios == "one")
 
     def _influence(
         self, block: Block, chosen: IntArray, slope: FloatArray, pull: FloatArray, survival: FloatArray
     ) -> FloatArray:
         """(m,) sum over t of slope_t X - pull_t B with the chosen windows, up to a constant."""
-        columns = self._columns(block)
+        ratios = self._ratios(block)
+        columns = ratios.columns
         rewards = _padded(block.rewards, columns, 0.0)
         members = normaliser_members(block, self.finished)
         inside = np.ones((block.n, columns)) if members is None else _padded(members, columns, False)
         result: FloatArray = np.add.reduce(inside * survival[:columns], axis=1)
-        for row, (_, b) in enumerate(self._windows(block, columns)):
-            at = np.flatnonzero(chosen[:columns] == row)
+        for row, steps, _, b in ratios.windows(self.window):
+            own = np.flatnonzero(chosen[steps] == row)
+            at = own + steps.start
             values = rewards[:, at] * slope[at] - inside[:, at] * pull[at]
-            result += np.add.reduce(b[:, at - row] * values, axis=1)
+            result += np.add.reduce(b[:, own] * values, axis=1)
         if members is None:  # past the last column X = 0 and B = 1
             result -= pull[columns:].sum()
         return result
+
+
+class _Ratios:
+    """Kept and full ratios of a block, and the products of both in windows."""
+
+    def __init__(
+        self, weighting: Weighting, full: Weighting, block: Block, columns: int, ended_count_one: bool
+    ) -> None:
+        self.columns = columns
+        self.width = max(1, TILE_CELLS // block.n)
+        self.kept = _padded(weighting.kept(block), columns, 1.0)
+        rho, dropped = _padded(weighting.full(block), columns, 1.0), weighting.dropped(block)
+        self.lost = None if dropped is None else np.where(_padded(dropped, columns, False), rho, 1.0)
+        self.ended = np.arange(columns) >= block.lengths[:, None] if ended_count_one else None
+        self.before = _products_before(full, block, columns)
+
+    def windows(self, count: int) -> Iterator[tuple[int, slice, FloatArray, FloatArray]]:
+        """(row, steps, A, B) of window row + 1 at some of the steps where it fits.
+
+        All windows of a few steps come before those of the next steps: the cells that they share, and what
+        is computed of them, stay in cache however long episodes are.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            for lo in range(0, self.columns, self.width):
+                yield from self._windows(lo, min(lo + self.width, self.columns), count)
+
+    def _windows(self, lo: int, hi: int, count: int) -> Iterator[tuple[int, slice, FloatArray, FloatArray]]:
+        b = lost_in_window = np.ones((1, hi - lo))
+        for row in range(min(count, hi)):
+            first = max(lo, row)
+            fits, back = slice(first - hi, None), slice(first - row, hi - row)
+            b = b[:, fits] * self.kept[:, back]
+            a = self.before[:, back]
+            if self.lost is not None:
+                lost_in_window = lost_in_window[:, fits] * self.lost[:, back]
+                a = a * lost_in_window
+            if self.ended is not None:
+                ended = self.ended[:, first:hi]
+                b[ended] = 1.0
+                a = np.where(ended, 1.0, a)
+            yield row, slice(first, hi), a, b
+
+
+def _products_before(weighting: Weighting, block: Block, columns: int) -> FloatArray:
+    """(m, columns) the product of the ratios before each step."""
+    # Where nothing is dropped, the effective sample size needs the same products: they are made once.
+    running = weighting.running(block)
+    products = running.values if running.exponents is None else running.linear()
+    before = np.ones((columns, block.n)).T if block.by_step else np.ones((block.n, columns))
+    before[:, 1 : block.horizon + 1] = products[:, : columns - 1]
+    before[:, block.horizon + 1 :] = products[:, -1:]
+    return before
 
 
 def _padded(cells: AnyArray, columns: int, fill: float) -> AnyArray:
