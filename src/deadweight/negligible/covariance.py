@@ -128,15 +128,15 @@ class _Rule:
 
     def bounds(self, moments: SetMoments) -> tuple[FloatArray, FloatArray]:
         """Lower and upper bound of the MSE of each set, infinite where it may be (is) inadmissible."""
-        cov = moments.covariance if self.signed else np.abs(moments.covariance)
-        slack = moments.covariance_error
-        spread, doubt = moments.variance / self.divisor, moments.variance_error / self.divisor
+        size = np.abs(moments.covariance)
+        cov, slack = moments.covariance if self.signed else size, moments.covariance_error
         with np.errstate(over="ignore", invalid="ignore"):
-            doubt = doubt + 2 * np.abs(moments.covariance) * slack
-            mse = spread + moments.covariance**2
+            doubt = moments.variance_error / self.divisor + 2 * size * slack
+            mse = moments.variance / self.divisor + size * size
             # Comparisons with NaN are false: a set whose moments overflow is inadmissible.
-            low = np.where((cov - slack < self.epsilon) & (mse < np.inf), mse - doubt, np.inf)
-            high = np.where((cov + slack < self.epsilon) & (mse < np.inf), mse + doubt, np.inf)
+            finite = mse < np.inf
+            low = np.where((cov - slack < self.epsilon) & finite, mse - doubt, np.inf)
+            high = np.where((cov + slack < self.epsilon) & finite, mse + doubt, np.inf)
         return low, high
 
 

@@ -85,7 +85,8 @@ class Factors:
     def plain_variance(self) -> float:
         """Var(X) of the empty set."""
         if self.exponents is None:
-            return float(np.var(self._weighted_returns))
+            x = self._weighted_returns
+            return float(np.add.reduce(np.square(x - np.add.reduce(x) / len(x))) / len(x))
         return float(self.moments(np.empty((1, 0), dtype=np.int64)).variance[0])
 
     def moments(self, sets: IntArray) -> SetMoments:
@@ -144,9 +145,8 @@ class Factors:
             squares += part_squares + part_squares.T + marks @ np.square(both).T
             x_alone, squares_alone = x_alone + marks @ one, squares_alone + marks @ np.square(one)
         a_sum = a @ a.T
-        np.fill_diagonal(x, x_alone)
-        np.fill_diagonal(squares, squares_alone)
-        np.fill_diagonal(a_sum, np.add.reduce(a, axis=1))
+        for table, alone in ((x, x_alone), (squares, squares_alone), (a_sum, np.add.reduce(a, axis=1))):
+            table.flat[:: len(table) + 1] = alone
         mean, square = x / n, squares / n
         product = a_sum * mean
         return SetMoments(
