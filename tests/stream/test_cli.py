@@ -24,8 +24,8 @@ def log(tmp_path: Path) -> tuple[Path, Path]:
     return write(tmp_path / "log", table_of(propensities=True)), target
 
 
-def document(*arguments: Any) -> dict[str, Any]:
-    result = CliRunner().invoke(app, ["evaluate", *map(str, arguments), "--json"])
+def document(*arguments: Any, command: str = "evaluate") -> dict[str, Any]:
+    result = CliRunner().invoke(app, [command, *map(str, arguments), "--json"])
     assert result.exit_code == 0, result.output
     found: dict[str, Any] = json.loads(result.stdout)
     return found
@@ -40,6 +40,20 @@ def test_streamed_and_whole_agree(log: tuple[Path, Path]) -> None:
         assert streamed["estimates"][name]["value"] == pytest.approx(expected["value"], rel=1e-10)
     assert streamed["verdict"]["answer"] == whole["verdict"]["answer"]
     assert streamed["log"] == whole["log"]
+
+
+def test_states_of_a_stream_are_those_of_the_whole_log(log: tuple[Path, Path]) -> None:
+    folder, target = log
+    whole, streamed = (
+        document(folder, "--target", target, "--drop", "q-gap:1.0", *how, command="states")
+        for how in (["--no-stream"], ["--workers", 2])
+    )
+    assert [row["state"] for row in streamed["states"]] == [row["state"] for row in whole["states"]]
+    for name in ("estimate", "std_error", "bias", "ess"):
+        assert streamed["path"][name] == pytest.approx(whole["path"][name], rel=1e-10)
+    for name in ("visits", "chi2", "variance_cost", "bias", "gap"):
+        expected = [row[name] for row in whole["states"]]
+        assert [row[name] for row in streamed["states"]] == pytest.approx(expected, rel=1e-10, abs=1e-12)
 
 
 def test_what_is_streamed_by_default(log: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from deadweight.benchmark.cases import CASES, Result
+from deadweight.benchmark.cases import CASES
 from deadweight.benchmark.paired import Ratio, ratio
+from deadweight.benchmark.result import Result
 
 __all__ = ["CASES", "Ratio", "Result", "ratio"]

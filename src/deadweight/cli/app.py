@@ -15,6 +15,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+# Options that several commands have, in the same words.
+LOG = "A .parquet or .csv file, or a folder of .parquet files."
+COLUMNS = "Your column names: episode=stay_id,state=ward,..."
+BEHAVIOUR = "Behaviour policy: column (logged), counts (estimated), or a file."
+WORKERS = "Processes that read and sum parts of the log."
+RAY_ADDRESS = "A Ray cluster that does so instead; local starts one here."
+STREAM = "Read Parquet part by part; by default if it is large or there are workers."
+
 
 def _version(wanted: bool) -> None:
     if wanted:
@@ -79,12 +87,12 @@ def reproduce(
 
 @app.command()
 def doctor(
-    log: Annotated[Path, typer.Argument(help="A .parquet or .csv file, or a folder of .parquet files.")],
+    log: Annotated[Path, typer.Argument(help=LOG)],
     target: Annotated[
         Path | None,
         typer.Option(help="The policy to be evaluated: .npy, .npz, or a table state, action, prob."),
     ] = None,
-    columns: Annotated[str, typer.Option(help="Your column names: episode=stay_id,state=ward,...")] = "",
+    columns: Annotated[str, typer.Option(help=COLUMNS)] = "",
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
 ) -> None:
     """Check a log: each finding has a code, the rows, and the fix. Exit code 1 if there are errors."""
@@ -95,7 +103,7 @@ def doctor(
 
 @app.command()
 def evaluate(
-    log: Annotated[Path, typer.Argument(help="A .parquet or .csv file, or a folder of .parquet files.")],
+    log: Annotated[Path, typer.Argument(help=LOG)],
     target: Annotated[
         Path | None,
         typer.Option(
@@ -103,9 +111,7 @@ def evaluate(
             "target_prob."
         ),
     ] = None,
-    behaviour: Annotated[
-        str, typer.Option(help="Behaviour policy: column (logged), counts (estimated), or a file.")
-    ] = "column",
+    behaviour: Annotated[str, typer.Option(help=BEHAVIOUR)] = "column",
     estimators: Annotated[
         str, typer.Option(help="Names, separated by commas; a sensible table by default.")
     ] = "",
@@ -127,16 +133,11 @@ def evaluate(
         typer.Option(help="Exit with code 1 unless the verdict is this: better, worse, cannot tell."),
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
-    columns: Annotated[str, typer.Option(help="Your column names: episode=stay_id,state=ward,...")] = "",
+    columns: Annotated[str, typer.Option(help=COLUMNS)] = "",
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
-    workers: Annotated[int, typer.Option(min=1, help="Processes that read and sum parts of the log.")] = 1,
-    ray_address: Annotated[
-        str | None, typer.Option(help="A Ray cluster that does so instead; local starts one here.")
-    ] = None,
-    stream: Annotated[
-        bool | None,
-        typer.Option(help="Read Parquet part by part; by default if it is large or there are workers."),
-    ] = None,
+    workers: Annotated[int, typer.Option(min=1, help=WORKERS)] = 1,
+    ray_address: Annotated[str | None, typer.Option(help=RAY_ADDRESS)] = None,
+    stream: Annotated[bool | None, typer.Option(help=STREAM)] = None,
 ) -> None:
     """How good would the target policy be? A table, a verdict with reasons, and a report."""
     from deadweight.cli.evaluate import Request
@@ -166,24 +167,27 @@ def evaluate(
 
 @app.command()
 def states(
-    log: Annotated[str, typer.Argument(help="The log: a Parquet or CSV file, or a folder of Parquet.")],
+    log: Annotated[Path, typer.Argument(help=LOG)],
     target: Annotated[
-        str, typer.Option(help="The evaluation policy: .npy, .npz or a table of state, action, prob.")
+        Path, typer.Option(help="The evaluation policy: .npy, .npz or a table of state, action, prob.")
     ],
-    behaviour: Annotated[
-        str, typer.Option(help="column (the log's propensities), counts, or the file of a policy.")
-    ] = "column",
+    behaviour: Annotated[str, typer.Option(help=BEHAVIOUR)] = "column",
     drop: Annotated[
         str, typer.Option(help="Rule of the drop that is shown, such as auto or q-gap:1.0; or none.")
     ] = "auto",
     gamma: Annotated[float, typer.Option(help="Discount, above 0 and at most 1.")] = 1.0,
     top: Annotated[int, typer.Option(min=1, help="States to print, dearest in variance first.")] = 25,
+    columns: Annotated[str, typer.Option(help=COLUMNS)] = "",
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
+    workers: Annotated[int, typer.Option(min=1, help=WORKERS)] = 1,
+    ray_address: Annotated[str | None, typer.Option(help=RAY_ADDRESS)] = None,
+    stream: Annotated[bool | None, typer.Option(help=STREAM)] = None,
 ) -> None:
     """The state report (what each state costs in variance and bias) and the epsilon path."""
+    from deadweight.cli.states import Request
     from deadweight.cli.states import states as run
 
-    run(log, target, behaviour, drop, gamma, top, json)
+    run(Request(log, target, behaviour, drop, gamma, top, columns, json, workers, ray_address, stream))
 
 
 @app.command()
@@ -223,8 +227,9 @@ def benchmark(
     scale: Annotated[
         float, typer.Option(min=0.001, help="Size of the problems; 1 is the documented one.")
     ] = 1.0,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")] = False,
 ) -> None:
     """Time against plain references, as ratios measured in pairs."""
     from deadweight.cli.benchmark import benchmark as run
 
-    run(only, scale)
+    run(only, scale, json)

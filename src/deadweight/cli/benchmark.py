@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import os
 import platform
 import sys
 from datetime import date
+from pathlib import Path
 
 from deadweight._version import __version__
 from deadweight.benchmark import CASES
 from deadweight.cli.tables import print_table
 from deadweight.errors import OptionError, did_you_mean
+from deadweight.kernel import in_use
 
 
-def benchmark(only: str, scale: float) -> None:
-    """Run the cases and print a line for each."""
+def benchmark(only: str, scale: float, as_json: bool) -> None:
+    """Run the cases and print a line for each, under a head that says where and when."""
     names = [name.strip() for name in only.split(",") if name.strip()] or list(CASES)
     for name in names:
         if name not in CASES:
@@ -21,17 +25,42 @@ def benchmark(only: str, scale: float) -> None:
                 f"There is no benchmark {name!r}.{did_you_mean(name, CASES)}",
                 fix=f"There are {', '.join(CASES)}.",
             )
-    rows = []
+    head = surroundings(scale)
+    if not as_json:
+        print(", ".join(f"{key} {value}" for key, value in head.items()))
+        print("Ratios are medians of paired rounds (reference, candidate, reference) with their quartiles.\n")
+    found = []
     for name in names:
         print(f"{name} ...", file=sys.stderr)
-        rows += [[result.name, result.measured, result.aim] for result in CASES[name](scale)]
-    print_table(("what", "measured", "aim"), rows, left=(0, 2))
+        found += [(name, result) for result in CASES[name](scale)]
+    if as_json:
+        results = [{"case": name, **vars(result)} for name, result in found]
+        print(json.dumps({**head, "results": results}, indent=2))
+    else:
+        rows = [(result.name, result.measured, result.aim) for _, result in found]
+        print_table(("what", "measured", "aim"), rows, left=(0, 2))
+
+
+def surroundings(scale: float) -> dict[str, str]:
+    """Versions, machine and date of a run."""
     import numpy
     import scipy
 
-    print(
-        f"\ndeadweight {__version__}, Python {platform.python_version()}, numpy {numpy.__version__}, scipy "
-        f"{scipy.__version__}, {platform.machine()} {platform.system()}, {date.today().isoformat()}, scale "
-        f"{scale:g}."
-    )
-    print("Ratios are medians of paired rounds (reference, candidate, reference) with their quartiles.")
+    return {
+        "deadweight": __version__,
+        "Python": platform.python_version(),
+        "numpy": numpy.__version__,
+        "scipy": scipy.__version__,
+        "summed by": in_use(),
+        "machine": f"{processor()} ({platform.machine()} {platform.system()}), {os.cpu_count()} cores",
+        "date": date.today().isoformat(),
+        "scale": f"{scale:g}",
+    }
+
+
+def processor() -> str:
+    """The name of the processor, as far as the system tells."""
+    listed = Path("/proc/cpuinfo")
+    lines = listed.read_text(errors="replace").splitlines() if listed.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or "processor unknown"

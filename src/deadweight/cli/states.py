@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json as json_module
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from deadweight.cli.doctor import parse_columns
 from deadweight.cli.evaluate import behaviour_of
+from deadweight.cli.streams import is_streamed, streamed_behaviour, with_stream
 from deadweight.cli.tables import print_table
 from deadweight.diagnostics.states import RULE_FOR, StateReport, state_report
 from deadweight.io import read, read_policy
 from deadweight.negligible import EpsilonPath, epsilon_path
+from deadweight.policies import TabularPolicy
+from deadweight.question import Log
 
 STATE_HEADINGS = ("state", "visits", "chi2", "variance cost", "bias", "gap", "dropped")
 PATH_HEADINGS = ("epsilon", "dropped", "estimate", "std error", "bias", "corrected", "ESS", "chosen")
@@ -17,15 +23,47 @@ PATH_HEADINGS = ("epsilon", "dropped", "estimate", "std error", "bias", "correct
 MIN_VISITS = 3
 
 
-def states(log_path: str, target: str, behaviour: str, drop: str, gamma: float, top: int, json: bool) -> None:
+@dataclass(frozen=True)
+class Request:
+    """The options of the command, as they were typed."""
+
+    log: Path
+    target: Path
+    behaviour: str
+    drop: str
+    gamma: float
+    top: int
+    columns: str
+    json: bool
+    workers: int = 1
+    ray_address: str | None = None
+    stream: bool | None = None
+
+
+def states(request: Request) -> None:
     """Read, report, print."""
-    log, pi_b = behaviour_of(read(log_path), behaviour)
-    pi_e = read_policy(target)
-    report = state_report(log, pi_e, pi_b, drop=None if drop == "none" else drop, gamma=gamma)
-    path = epsilon_path(RULE_FOR, log, pi_e, pi_b, min_visits=MIN_VISITS, gamma=gamma)
-    if json:
-        print(json_module.dumps(_document(report, path), indent=2, allow_nan=False, default=str))
-        return
+    pi_e = read_policy(str(request.target))
+    columns = parse_columns(request.columns)
+
+    def use(log: Log, pi_b: TabularPolicy | None) -> tuple[StateReport, EpsilonPath]:
+        drop, gamma = None if request.drop == "none" else request.drop, request.gamma
+        report = state_report(log, pi_e, pi_b, drop=drop, gamma=gamma)
+        return report, epsilon_path(RULE_FOR, log, pi_e, pi_b, min_visits=MIN_VISITS, gamma=gamma)
+
+    if is_streamed(request.log, request.stream, request.workers, request.ray_address):
+        pi_b = streamed_behaviour(request.behaviour)
+        found = with_stream(
+            request.log, columns, request.workers, request.ray_address, lambda log: use(log, pi_b)
+        )
+    else:
+        found = use(*behaviour_of(read(request.log, columns), request.behaviour))
+    if request.json:
+        print(json_module.dumps(_document(*found), indent=2, allow_nan=False, default=str))
+    else:
+        _print(*found, request.top)
+
+
+def _print(report: StateReport, path: EpsilonPath, top: int) -> None:
     dropped = int(report.dropped.sum())
     print(f"{len(report):,} visited states, dearest in variance first; {dropped} are dropped.\n")
     print_table(STATE_HEADINGS, report.cells()[:top])

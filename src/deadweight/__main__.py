@@ -1,0 +1,6 @@
+"""`python -m deadweight`: the same as the command."""
+
+from deadweight.cli import main
+
+if __name__ == "__main__":
+    main()
