@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from deadweight.blocks import Block
-from deadweight.drops import Drop
+from deadweight.drops import NOTHING_DROPPED, Drop
 from deadweight.estimators.base import Family, Fit
 from deadweight.estimators.names import RECIPES, Recipe, missing_advantage
 from deadweight.estimators.product import normaliser_members
@@ -25,6 +25,9 @@ from deadweight.stored import Stored
 from deadweight.summaries import Kish, Moments
 from deadweight.typing import BoolArray, FloatArray, IntArray
 from deadweight.weighting import Weighting
+
+# Fewer effective episodes than this carry no conclusion.
+FEW_EPISODES = 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +71,22 @@ class Plan:
             return self
         return Plan(self.question, "C-" + self.name, made, self.drop)
 
+    @cached_property
+    def counterparts(self) -> tuple[Plan, ...]:
+        """Estimates of the same value that lean the other way, with the same drop, and on the model alone.
+
+        A model stands behind every doubly robust estimate, and nothing but weights behind the corrected
+        per-decision one: each is checked by the other. There are none where that is not wanted, not possible,
+        or where the values of the model would not fit in memory.
+        """
+        question = self.question
+        if not (self.recipe.product and question.options.cross_check and question.can_solve_model):
+            return ()
+        letter = "W" if self.recipe.weighted else ""
+        name = f"C-{letter}SPDIS" if self.recipe.contains_correction else f"{letter}DRSIS"
+        model_alone = Plan(question, "DM", RECIPES["DM"], NOTHING_DROPPED)
+        return Plan(question, name, RECIPES[name], self.drop), model_alone
+
     @property
     def estimand(self) -> str:
         """What the estimate is an estimate of."""
@@ -87,9 +106,9 @@ class Answers:
         self._std_errors: dict[Plan, float] = {}
         self._dropped_shares: dict[Hashable, float] = {}
 
-    def prepare(self, with_bias: bool) -> None:
-        """The first pass for all plans at once."""
-        families = [plan.family for plan in self.plans]
+    def prepare(self, with_bias: bool, counterparts: Iterable[Plan] = ()) -> None:
+        """The first pass for all plans at once, and for those that check them."""
+        families = [plan.family for plan in (*self.plans, *counterparts)]
         if with_bias:
             families += [plan.missing for plan in self.plans if plan.missing is not None]
         self._sum(families, [plan.weighting for plan in self.plans if plan.recipe.product])
@@ -138,6 +157,19 @@ class Answers:
         # Estimators without products have no weights of their own: theirs is the self-normalised bias.
         weighted = plan.recipe.weighted or not plan.recipe.product
         return -plan.missing.finish(self._sums[plan.missing.key], weighted).value
+
+    def disagreement(self, plan: Plan) -> float | None:
+        """How far the corrected estimate lies from what it is checked by; None where there is nothing.
+
+        That is the estimate which leans the other way. Where only a few episodes carry the weights, both
+        are carried by the same few, and the model alone is asked as well.
+        """
+        if not plan.counterparts:
+            return None
+        ess = self.ess(plan)
+        others = plan.counterparts if ess is not None and ess < FEW_EPISODES else plan.counterparts[:1]
+        value = self.fit(plan.corrected).value
+        return max(abs(value - self.fit(other).value) for other in others)
 
     def ess(self, plan: Plan) -> float | None:
         """Kish effective sample size of the final weights."""
@@ -196,7 +228,7 @@ class Answers:
 
 def _block_sums(families: list[Family], weightings: list[Weighting], block: Block) -> list[Any]:
     sums: list[Any] = [family.summarise(block) for family in families]
-    return sums + [Kish.of(weighting.running(block).last) for weighting in weightings]
+    return sums + [Kish.of(weighting.final(block)) for weighting in weightings]
 
 
 def _influence_moments(influences: list[Callable[[Block], FloatArray]], block: Block) -> list[Moments]:

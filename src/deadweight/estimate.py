@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from deadweight._version import __version__
-from deadweight.answers import Answers, Plan
+from deadweight.answers import FEW_EPISODES, Answers, Plan
 from deadweight.drops import NOTHING_DROPPED, Drop, drop_of
 from deadweight.errors import OptionError
 from deadweight.estimators.names import recipe
@@ -24,7 +24,6 @@ __all__ = ["Policy", "Source", "answer", "estimate", "evaluate"]
 DEFAULT_TABLE = ("BEHAVIOUR", "DM", "WIS", "WSIS", "WPDIS", "WSPDIS", "C-WSPDIS", "WDR", "WDRSIS")
 DEFAULT_WITHOUT_PI_E = ("BEHAVIOUR", "WIS", "WPDIS")
 NEARLY_ALL = 0.95
-FEW_EPISODES = 10.0
 
 
 def estimate(
@@ -145,7 +144,8 @@ def answer(
     centres = [plan.corrected for plan in plans if interval == "auto" and plan.corrected is not plan]
     answers = Answers(question, [*plans, *centres])
     makers = [interval_maker(interval, level, answers, plan, _chooser(plan, drop)) for plan in plans]
-    answers.prepare(with_bias=interval is not None)
+    checks = [check for plan in plans if interval == "auto" for check in plan.counterparts]
+    answers.prepare(interval is not None, checks)
     if interval is not None:
         answers.prepare_std_errors()
     results = {
@@ -198,13 +198,13 @@ def _dress(
         bias=lambda: answers.bias(plan),
         drop=plan.drop,
         dropped_share=share,
-        flags=(*fit.flags, *_flags(plan, ess, share)),
+        flags=(*fit.flags, *_flags(plan, ess, share, kind)),
         details={**fit.details, "mean_weight_z": answers.mean_weight_z(plan)},
         influence=lambda: influences(answers, plan.corrected if kind == "auto" else plan),
     )
 
 
-def _flags(plan: Plan, ess: float | None, share: float) -> list[str]:
+def _flags(plan: Plan, ess: float | None, share: float, kind: str | None) -> list[str]:
     question, found = plan.question, []
     if ess is not None and ess < FEW_EPISODES:
         found.append("low-ess")
@@ -216,6 +216,8 @@ def _flags(plan: Plan, ess: float | None, share: float) -> list[str]:
         found.append("truncated")
     if plan.name != "BEHAVIOUR" and _lacks_support(question):
         found.append("no-support")
+    if kind == "auto" and plan.recipe.product and question.options.cross_check and not plan.counterparts:
+        found.append("unchecked")
     return found
 
 

@@ -59,7 +59,9 @@ class Options:
       model: a `TabularMDP` to use instead of the fitted one.
       unseen: what an unseen (s, a) does in the fitted model; see `fit_mdp`.
       return_range: lowest and highest return that an episode can have, for intervals that hold in any sample.
-      bias_trust: how many times the estimated bias of a drop the "auto" interval allows for.
+      bias_trust: how many times the estimated biases the "auto" interval allows for.
+      cross_check: the "auto" interval also allows for the distance between an estimate that leans on weights
+        and one that leans on a model. It takes a fitted model.
       resamples: of the bootstrap.
       seed: of the bootstrap.
     """
@@ -77,6 +79,7 @@ class Options:
     unseen: str = "pool"
     return_range: tuple[float, float] | None = None
     bias_trust: float = 1.0
+    cross_check: bool = True
     resamples: int = 1000
     seed: int = 0
 
@@ -97,6 +100,8 @@ class Options:
             object.__setattr__(self, "return_range", _checked_range(self.return_range))
         if not (isinstance(self.bias_trust, int | float) and 0 <= self.bias_trust < math.inf):
             raise OptionError(f"bias_trust must be a number of at least 0; found {self.bias_trust!r}.")
+        if not isinstance(self.cross_check, bool):
+            raise OptionError(f"cross_check must be True or False; found {self.cross_check!r}.")
         if not (_is_whole(self.resamples) and self.resamples >= 1):
             raise OptionError(f"resamples must be a whole number of at least 1; found {self.resamples!r}.")
         if not _is_whole(self.seed):

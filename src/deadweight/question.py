@@ -26,6 +26,8 @@ from deadweight.typing import FloatArray, IntArray
 from deadweight.weighting import refuse_unsupported
 
 Log = Trajectories | Stored
+# Nobody who did not ask for a model gets a table of Q_t(s, a) larger than this, 256 MiB.
+MOST_VALUES = 1 << 25
 Policy = TabularPolicy | npt.ArrayLike | None
 
 
@@ -143,6 +145,15 @@ class Question:
     def pi_e(self, what: str) -> FloatArray:
         """(S, A) pi_e of all actions, which `what` needs."""
         return self.pair.require_pi_e(what)
+
+    @property
+    def can_solve_model(self) -> bool:
+        """Whether Q of all steps can be had: pi_e is known for all actions, the table not too large."""
+        if self.pair.pi_e is None:
+            return False
+        if isinstance(self.parts, Stored) and self.parts.known is None:
+            _ = self.counts  # whose pass over the parts finds the horizon as well
+        return self.horizon * self.pair.pi_e.size <= MOST_VALUES
 
     @cached_property
     def values(self) -> Values:

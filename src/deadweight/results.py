@@ -26,6 +26,8 @@ FLAGS = {
     "truncated": "Some episodes were cut before they ended: returns count only what was logged.",
     "no-support": "The evaluation policy takes actions in visited states where the behaviour policy never "
     "does: their effect cannot be seen in this log.",
+    "unchecked": "The interval could not be checked against a model, which takes the evaluation policy's "
+    "probabilities of all actions and not too many states: it may be too narrow.",
     "overflow": "The product of ratios left the range of floating-point numbers: use a self-normalised (W) "
     "estimator.",
 }
@@ -130,7 +132,7 @@ class Estimate:
 
     @property
     def bias_allowance(self) -> float | None:
-        """Half-width of the interval due to the bias of the drop."""
+        """Half-width of the interval due to bias: of the drop, and of weights or model where they differ."""
         return None if self._interval is None else self._interval.bias_allowance
 
     @property

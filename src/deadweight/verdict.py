@@ -11,13 +11,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from deadweight.answers import FEW_EPISODES
 from deadweight.estimators.names import recipe
 from deadweight.inference.student_t import t_error
 from deadweight.results import Estimate
 
 # Differences smaller than this, relative to the values compared, are rounding.
 ROUNDING = 1e-9
-FEW_EPISODES = 10.0
 FAR_FROM_ONE = 3.0
 
 

@@ -19,8 +19,8 @@ DROP = [1, 3]
 
 @pytest.mark.parametrize("name", ["SIS", "WSIS", "SPDIS", "WSPDIS"])
 def test_auto_is_centred_on_the_corrected_estimate_with_its_error(name: str) -> None:
-    found = dw.estimate(name, LOG, **PAIR, drop=DROP)
-    corrected = dw.estimate("C-" + name, LOG, **PAIR, drop=DROP)
+    found = dw.estimate(name, LOG, **PAIR, drop=DROP, cross_check=False)
+    corrected = dw.estimate("C-" + name, LOG, **PAIR, drop=DROP, cross_check=False)
     assert found.bias != 0
     assert found.centre == pytest.approx(corrected.value)
     error = t_quantile(0.95, found.ess - 1) * corrected.std_error
@@ -38,7 +38,7 @@ def test_without_a_corrected_name_its_own_error_serves() -> None:
 
 
 def test_doubly_robust_estimates_are_not_corrected_twice() -> None:
-    found = dw.estimate("WDRSIS", LOG, **PAIR, drop=DROP)
+    found = dw.estimate("WDRSIS", LOG, **PAIR, drop=DROP, cross_check=False)
     assert found.centre == found.value
     assert found.bias_allowance == pytest.approx(abs(found.bias))
 
@@ -50,6 +50,57 @@ def test_bias_trust_scales_the_allowance() -> None:
     assert half.bias_allowance == pytest.approx(one.bias_allowance / 2)
     assert none.bias_allowance == 0.0
     assert one.sampling_error == half.sampling_error == none.sampling_error
+
+
+@pytest.mark.parametrize(
+    ("name", "checked", "by"),
+    [
+        ("IS", "IS", "DR"),
+        ("WPDIS", "WPDIS", "WDR"),
+        ("SPDIS", "C-SPDIS", "DRSIS"),
+        ("WSIS", "C-WSIS", "WDRSIS"),
+        ("C-WSPDIS", "C-WSPDIS", "WDRSIS"),
+        ("WDR", "WDR", "WPDIS"),
+        ("DRSIS", "DRSIS", "C-SPDIS"),
+        ("WINCRIS", "WINCRIS", "WDR"),
+    ],
+)
+def test_auto_allows_for_the_estimate_that_leans_the_other_way(name: str, checked: str, by: str) -> None:
+    found, alone = (dw.estimate(name, LOG, **PAIR, drop=DROP, cross_check=on) for on in (True, False))
+    both = [dw.estimate(one, LOG, **PAIR, drop=DROP, interval=None).value for one in (checked, by)]
+    apart = abs(both[0] - both[1])
+    assert found.ess >= 10
+    assert apart > 0
+    assert found.bias_allowance == pytest.approx(alone.bias_allowance + apart)
+    assert found.details["interval"]["disagreement"] == pytest.approx(apart)
+    assert found.sampling_error == alone.sampling_error
+    assert found.centre == alone.centre
+    assert alone.details["interval"]["disagreement"] is None
+
+
+def test_where_few_episodes_carry_the_weights_the_model_alone_is_asked_too() -> None:
+    few = LOG.select(np.arange(60, 85))
+    found = dw.estimate("WPDIS", few, **PAIR)
+    other, model = (dw.estimate(one, few, **PAIR, interval=None).value for one in ("WDR", "DM"))
+    assert found.ess < 10
+    assert abs(found.value - model) > abs(found.value - other)
+    assert found.bias_allowance == pytest.approx(abs(found.value - model))
+
+
+@pytest.mark.parametrize("name", ["BEHAVIOUR", "DM", "MIS", "CIS"])
+def test_what_does_not_weigh_by_products_has_nothing_to_be_checked_by(name: str) -> None:
+    found = dw.estimate(name, LOG, **PAIR)
+    assert found.bias_allowance == 0.0
+    assert "unchecked" not in found.flags
+
+
+def test_what_cannot_be_checked_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deadweight.question.MOST_VALUES", LOG.horizon * PROBLEM.pi_e.probs.size - 1)
+    found = dw.estimate("WPDIS", LOG, **PAIR)
+    assert found.bias_allowance == 0.0
+    assert "unchecked" in found.flags
+    assert "unchecked" not in dw.estimate("WPDIS", LOG, **PAIR, cross_check=False).flags
+    assert "unchecked" not in dw.estimate("WPDIS", LOG, **PAIR, interval="student-t").flags
 
 
 def test_student_t_leaves_the_bias_alone() -> None:
@@ -88,6 +139,7 @@ def test_without_pi_e_the_interval_is_that_of_mu() -> None:
         ({"interval": "bootstap"}, "Did you mean 'bootstrap'"),
         ({"level": 1.0}, "level"),
         ({"bias_trust": -1}, "bias_trust"),
+        ({"cross_check": 1}, "cross_check"),
         ({"resamples": 0}, "resamples"),
         ({"seed": 0.5}, "seed"),
     ],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -45,6 +47,16 @@ def test_value_of_the_dropped_policy_in_the_states_that_are_shown() -> None:
     assert coverage._value_of_mu(cell, everything) == pytest.approx(cell.problem.behaviour_value)
 
 
+def test_a_verdict_is_right_if_it_says_which_policy_is_better() -> None:
+    cell = coverage.cells()["random 8 x 3, n = 800"]
+    table = dw.evaluate(cell.sample(np.random.SeedSequence(1)), cell.pi_e, cell.pi_b, ["BEHAVIOUR", "WPDIS"])
+    problem = cell.problem
+    turned = replace(cell, problem=replace(problem, pi_e=problem.pi_b, pi_b=problem.pi_e))
+    assert table.verdict.answer == "better"
+    assert coverage.judged(table, "WPDIS", cell) == "right"
+    assert coverage.judged(table, "WPDIS", turned) == "wrong"
+
+
 def test_a_study_resumes_and_is_the_same(tmp_path) -> None:
     assert list(coverage.study(tmp_path / "once", 2, only=[CELL])) == [CELL]
     list(coverage.study(tmp_path / "twice", 1, only=[CELL]))
@@ -54,4 +66,4 @@ def test_a_study_resumes_and_is_the_same(tmp_path) -> None:
     assert summarise(tmp_path / "twice") == summarise(tmp_path / "once")
     text = write_tables(tmp_path / "once")
     assert CELL in text
-    assert (tmp_path / "once" / "coverage.csv").read_text().count("\n") == 13
+    assert (tmp_path / "once" / "coverage.csv").read_text().count("\n") == 16

@@ -1,11 +1,14 @@
-r"""Intervals from a standard error: Student's t, and "auto" with an allowance for the bias of the drop.
+r"""Intervals from a standard error: Student's t, and "auto" with an allowance for bias.
 
-.. math:: \hat G + m \pm \left( t_{\mathrm{ESS} - 1} \, \mathrm{se} + |m| \right)
+.. math:: \hat G + m \pm \left( t_{\mathrm{ESS} - 1} \, \mathrm{se} + |m| + |\Delta| \right)
 
 Degrees of freedom come from the Kish effective sample size: when five episodes carry all the weight, the
 standard error itself is known as badly as from five episodes, and the interval must say so. "auto" centres
 on the corrected estimate, with *its* standard error, and allows once more for the correction itself: m comes
-from a fitted model, which may be wrong by as much as it says.
+from a fitted model, which may be wrong by as much as it says. Delta is the distance to the estimate that
+leans the other way: on the model where this one leans on the weights alone, on the weights where this one
+leans on the model. A log that lacks the few episodes with the largest weights, or a model that has learned
+its episodes by heart, has a small standard error and is wrong all the same; but not both in the same way.
 """
 
 from __future__ import annotations
@@ -27,14 +30,15 @@ def student_t(estimate: Estimate, plan: Plan, level: float) -> Interval:
 
 
 def auto(estimate: Estimate, answers: Answers, plan: Plan, level: float) -> Interval:
-    """The corrected estimate plus and minus a sampling error and the size of the correction."""
+    """The corrected estimate plus and minus a sampling error and what its bias may be."""
     bias = estimate.bias
     centre, std_error = estimate.value, estimate.std_error
     if bias is not None and not plan.corrects_itself:
         centre -= bias
         std_error = answers.std_error(plan.corrected)
     error = t_error(estimate, std_error, level)
-    allowance = plan.question.options.bias_trust * abs(bias or 0.0)
+    disagreement = answers.disagreement(plan)
+    allowance = plan.question.options.bias_trust * (abs(bias or 0.0) + (disagreement or 0.0))
     # Without pi_e of all actions the bias of a drop is unknown: the interval is then that of mu_D.
     target = plan.estimand if bias is None or plan.name == "BEHAVIOUR" else "V(pi_e)"
     estimate.details["interval"] = {
@@ -42,6 +46,7 @@ def auto(estimate: Estimate, answers: Answers, plan: Plan, level: float) -> Inte
         "covers": target,
         "centre": centre,
         "std_error": std_error,
+        "disagreement": disagreement,
     }
     return Interval(centre - error - allowance, centre + error + allowance, error, allowance)
 

@@ -1,10 +1,10 @@
 """Do the intervals cover? Every kind of interval on many logs of problems whose answer is known.
 
 A cell is a problem and a number of episodes; a run is one log of it. Each run asks whether every kind of
-interval holds the value that it claims to hold, how wide it is, and whether the verdict says "better" where
-the evaluation policy *is* the behaviour policy. In the hidden problems every fitted model is wrong. A run
-depends on its cell and its number only, so that a study can be stopped, resumed, extended and repeated in
-part.
+interval holds the value that it claims to hold, how wide it is, whether the verdict is right, and whether it
+says "better" where the evaluation policy *is* the behaviour policy. In the hidden problems every fitted model
+is wrong. A run depends on its cell and its number only, so that a study can be stopped, resumed, extended and
+repeated in part.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import numpy as np
 from deadweight.behaviour import estimate_behaviour
 from deadweight.domains import Problem, inventory, stochastic_lift
 from deadweight.estimate import estimate, evaluate
+from deadweight.evaluation import Evaluation
 from deadweight.mdp import TabularMDP, policy_value
 from deadweight.negligible.coverage import DropWarning
 from deadweight.results import Estimate
@@ -77,6 +78,8 @@ def cells() -> dict[str, StudyProblem]:
         StudyProblem("inventory, 10 steps", inventory(10, horizon=10, pi_e="softened-optimal"), 250),
         replace(known["random 8 x 3"], episodes=800),
         replace(known["hidden 8 x 3"], episodes=1200),
+        known["random 20 x 2, long"],
+        known["conveyor belt, hidden load"],
     ]
     return {f"{cell.name}, n = {cell.episodes}": cell for cell in chosen}
 
@@ -112,13 +115,27 @@ def run(name: str, number: int) -> dict[str, Any]:
     log = cell.sample(np.random.SeedSequence([SEED, list(cells()).index(name), number]))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DropWarning)
-        rows = list(intervals(cell, log))
+        table = evaluate(log, cell.pi_e, cell.pi_b, ["BEHAVIOUR", *AUTO], drop="auto", level=LEVEL)
+        rows = list(intervals(cell, log, table))
         better = dict(null_verdicts(cell, log))
-    return {"rows": [[*vars(row).values()] for row in rows], "better": better}
+    return {
+        "rows": [[*vars(row).values()] for row in rows],
+        "better": better,
+        "verdicts": {name: judged(table, name, cell) for name in AUTO},
+    }
 
 
-def intervals(cell: StudyProblem, log: Trajectories) -> Iterator[Row]:
-    """Every kind of interval on one log."""
+def judged(table: Evaluation, name: str, cell: StudyProblem) -> str:
+    """Whether the verdict on the evaluation policy is "right", "wrong", or "cannot tell"."""
+    answer = verdict(table[name], table["BEHAVIOUR"]).answer
+    if answer == "cannot tell":
+        return answer
+    better = cell.problem.true_value > cell.problem.behaviour_value
+    return "right" if (answer == "better") == better else "wrong"
+
+
+def intervals(cell: StudyProblem, log: Trajectories, table: Evaluation) -> Iterator[Row]:
+    """Every kind of interval on one log; `table` has those of the kind "auto"."""
     problem = cell.problem
     horizon, truth = problem.horizon, problem.true_value
     assert horizon is not None
@@ -131,9 +148,9 @@ def intervals(cell: StudyProblem, log: Trajectories) -> Iterator[Row]:
     def ask(estimator: str, kind: str, drop: Any) -> Estimate:
         return estimate(estimator, log, cell.pi_e, cell.pi_b, drop=drop, interval=kind, **settings)
 
-    table = evaluate(log, cell.pi_e, cell.pi_b, AUTO, drop="auto", interval="auto", **settings)
     for estimator in AUTO:
         yield _row(table[estimator], truth)
+        yield _without_cross_check(table[estimator], truth)
     dropped = table["C-WSPDIS"].drop
     for kind in ("student-t", "bootstrap", "bca"):
         yield _row(ask("WPDIS", kind, None), truth)
@@ -156,6 +173,14 @@ def _row(found: Estimate, target: float) -> Row:
     assert found.interval is not None
     made = found.details["interval"]
     return Row(found.name, made["kind"], made["covers"], *found.interval, target)
+
+
+def _without_cross_check(found: Estimate, target: float) -> Row:
+    """What the interval would be with `cross_check=False`."""
+    assert found.sampling_error is not None
+    half = found.sampling_error + abs(found.bias or 0.0)
+    covers = found.details["interval"]["covers"]
+    return Row(found.name, "auto unchecked", covers, found.centre - half, found.centre + half, target)
 
 
 def _value_of_mu(cell: StudyProblem, dropped: list[Any]) -> float:

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from deadweight.studies.coverage import Row
+from deadweight.studies.coverage import AUTO, Row
 from deadweight.studies.runs import read_runs
 
 HEADINGS = ("cell", "runs", "estimator", "interval", "covers", "coverage", "std_error", "median_width")
+
+ANSWERS = ("right", "cannot tell", "wrong")
 
 
 @dataclass(frozen=True)
@@ -29,10 +31,14 @@ class Line:
     median_width: float
 
 
-def summarise(out: Path, runs: int | None = None) -> tuple[list[Line], dict[str, dict[str, float]]]:
-    """Lines of the first `runs` runs, and per cell the share of wrong "better" verdicts."""
+Shares = dict[str, dict[str, str]]
+
+
+def summarise(out: Path, runs: int | None = None) -> tuple[list[Line], Shares, Shares]:
+    """Of the first `runs` runs: lines, and by cell the shares of wrong "better" and of other verdicts."""
     lines: list[Line] = []
-    better: dict[str, dict[str, float]] = {}
+    better: Shares = {}
+    verdicts: Shares = {}
     for path in sorted((out / "runs").glob("*.jsonl")):
         records = {r["run"]: r for r in read_runs(path) if runs is None or r["run"] < runs}
         if not records:
@@ -50,18 +56,33 @@ def summarise(out: Path, runs: int | None = None) -> tuple[list[Line], dict[str,
             covers = "V(mu_D)" if estimator == "SIS" else "V(pi_e)"
             lines.append(Line(cell, len(rows), estimator, interval, covers, share, error, width))
         names = next(iter(records.values()))["better"]
-        better[cell] = {name: float(np.mean([r["better"][name] for r in records.values()])) for name in names}
-    return lines, better
+        better[cell] = {
+            name: f"{np.mean([r['better'][name] for r in records.values()]):.3f}" for name in names
+        }
+        verdicts[cell] = {
+            name: " / ".join(
+                f"{np.mean([r['verdicts'][name] == answer for r in records.values()]):.3f}"
+                for answer in ANSWERS
+            )
+            for name in AUTO
+        }
+    return lines, better, verdicts
 
 
 def write_tables(out: Path, runs: int | None = None) -> str:
     """Write coverage.csv and coverage.md into the folder; returns the text of the second."""
-    lines, better = summarise(out, runs)
+    lines, better, verdicts = summarise(out, runs)
     with (out / "coverage.csv").open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(HEADINGS)
         writer.writerows([getattr(line, heading) for heading in HEADINGS] for line in lines)
-    text = "\n\n".join([_wide(lines, "coverage"), _wide(lines, "median_width"), _better(better)])
+    tables = [
+        _wide(lines, "coverage"),
+        _wide(lines, "median_width"),
+        _shares('wrongly "better"', better),
+        _shares(" / ".join(ANSWERS), verdicts),
+    ]
+    text = "\n\n".join(tables)
     (out / "coverage.md").write_text(text + "\n")
     return text
 
@@ -77,10 +98,9 @@ def _wide(lines: list[Line], what: str) -> str:
     return _markdown(heads, rows)
 
 
-def _better(better: dict[str, dict[str, float]]) -> str:
-    names = list(next(iter(better.values()), {}))
-    rows = [[cell, *(f"{shares[name]:.3f}" for name in names)] for cell, shares in better.items()]
-    return _markdown(['wrongly "better"', *names], rows)
+def _shares(heading: str, by_cell: Shares) -> str:
+    names = list(next(iter(by_cell.values()), {}))
+    return _markdown([heading, *names], [[cell, *shares.values()] for cell, shares in by_cell.items()])
 
 
 def _markdown(heads: list[str], rows: list[list[str]]) -> str:

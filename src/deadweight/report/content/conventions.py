@@ -20,7 +20,8 @@ UNSEEN = {
     "mean": "earn the mean reward of the log",
 }
 INTERVALS = {
-    "auto": "sampling error by Student's t with effective degrees of freedom, plus the estimated bias",
+    "auto": "sampling error by Student's t with effective degrees of freedom, plus the estimated bias of "
+    "dropping, plus the distance between weights and model",
     "student-t": "Student's t with effective degrees of freedom; no allowance for bias",
     "bootstrap": "bootstrap of whole episodes, percentile",
     "bca": "bootstrap of whole episodes, bias-corrected and accelerated",

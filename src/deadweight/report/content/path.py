@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from deadweight.answers import Answers, Plan
+from deadweight.drops import Drop
+from deadweight.estimators.names import recipe
 from deadweight.inference.student_t import ONE_EPISODE, t_quantile
 from deadweight.negligible.automatic import MIN_VISITS
 from deadweight.negligible.path import EpsilonPath, path_of
@@ -74,7 +77,10 @@ def path_content(question: Question, confidence: float) -> PathContent:
     order = np.lexsort((gap, dropped_at))[:MOST_STATES]
     return PathContent(
         name=PATH_OF,
-        levels=[_level(path, k, int(n), confidence, question) for k, n in zip(shown, counts, strict=True)],
+        levels=[
+            _level(path, k, int(n), confidence, question.options.bias_trust * (abs(path.bias[k]) + extra))
+            for k, n, extra in zip(shown, counts, _disagreements(question, path, shown), strict=True)
+        ],
         chosen=shown.index(path.chosen),
         states=[
             (visible(path.levels.labels[s]), int(dropped_at[s])) for s in order if dropped_at[s] < len(shown)
@@ -90,7 +96,16 @@ def _shown(path: EpsilonPath) -> list[int]:
     return sorted({*some.tolist(), path.chosen})
 
 
-def _level(path: EpsilonPath, k: int, n_dropped: int, confidence: float, question: Question) -> Level:
+def _disagreements(question: Question, path: EpsilonPath, shown: list[int]) -> list[float]:
+    """How far each level shown lies from what checks it, as in the interval of the estimate itself."""
+    made = recipe(PATH_OF)
+    plans = [Plan(question, PATH_OF, made, Drop(states=path.levels.states(k))) for k in shown]
+    answers = Answers(question, plans)
+    answers.prepare(False, [check for plan in plans for check in plan.counterparts])
+    return [answers.disagreement(plan) or 0.0 for plan in plans]
+
+
+def _level(path: EpsilonPath, k: int, n_dropped: int, confidence: float, bias_allowance: float) -> Level:
     ess, std_error, bias = float(path.ess[k]), float(path.std_error[k]), float(path.bias[k])
     certain = ess - 1 > ONE_EPISODE and math.isfinite(std_error)
     return Level(
@@ -99,7 +114,7 @@ def _level(path: EpsilonPath, k: int, n_dropped: int, confidence: float, questio
         estimate=float(path.estimate[k]),
         corrected=float(path.corrected[k]),
         sampling_error=t_quantile(confidence, ess - 1) * std_error if certain else math.inf,
-        bias_allowance=question.options.bias_trust * abs(bias),
+        bias_allowance=bias_allowance,
         bias=bias,
         ess=ess,
     )
