@@ -74,7 +74,7 @@ def evaluate(folder: str | Path, executor: Executor | None = None) -> list[float
 
 
 def decode(folder: Path, threads: bool = False) -> None:
-    """Read the same columns, row group by row group, and let them go; a stream decodes in all threads."""
+    """Read the same columns, row group by row group, and let them go; in one thread, as a stream does."""
     for path in sorted(folder.iterdir()):
         with pq.ParquetFile(path) as file:
             for number in range(file.num_row_groups):
@@ -89,8 +89,8 @@ def main(millions: int = 20) -> None:
         home = Path(scratch)
         folders = {kind: write_folder(home / kind, rows, kind == "ragged") for kind in ("equal", "ragged")}
         for kind, folder in folders.items():
-            print(f"stream, {kind} lengths, against decoding in one thread: {stream_ratio(folder, False)}")
-            print(f"  against decoding in all threads, as a stream does:   {stream_ratio(folder, True)}")
+            print(f"stream, {kind} lengths, against decoding its columns: {stream_ratio(folder, False)}")
+            print(f"  against decoding them in all threads:               {stream_ratio(folder, True)}")
             print(f"  processor time of all threads, over that of decoding: {cpu_ratio(folder):.2f}x")
         peaks = [peak(write_folder(home / f"{size}M", size * MILLION, True)) for size in (small, large)]
         print(f"peak memory, {small}M rows {peaks[0]:.0f} MiB, {large}M rows {peaks[1]:.0f} MiB")

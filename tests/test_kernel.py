@@ -409,6 +409,30 @@ def test_borders_of_episodes(rows: list[tuple[int, int]]) -> None:
     assert found[0] is not None, "sorted rows without repetition are in order"
 
 
+@needs_kernel
+@pytest.mark.parametrize("place", [0, 2, 4])
+@pytest.mark.parametrize(
+    ("column", "value", "sound"),
+    [
+        ("states", 2, True),
+        ("states", 3, False),
+        ("states", -1, False),
+        ("actions", 2, False),
+        ("actions", -5, False),
+        ("rewards", 1.7e308, True),
+        ("rewards", np.nan, False),
+        ("rewards", -np.inf, False),
+    ],
+)
+def test_codes_and_rewards_that_may_be(column: str, value: float, sound: bool, place: int) -> None:
+    columns = {"states": np.arange(5) % 3, "actions": np.arange(5) % 2, "rewards": np.linspace(-1, 1, 5)}
+    columns[column][place] = value
+    with pytest.MonkeyPatch.context() as patch:
+        for use in (_kernel, None):
+            patch.setattr(kernel, "KERNEL", use)
+            assert part_log._plausible(*columns.values(), 3, 2) == sound
+
+
 def test_the_environment_switches_it_off() -> None:
     code = "from deadweight import kernel; print(kernel.in_use())"
     environment = {**os.environ, "DEADWEIGHT_KERNEL": "0"}

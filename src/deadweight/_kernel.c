@@ -10,16 +10,21 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <float.h>
 #include <math.h>
 #include <stdint.h>
 
 #define SOME 256   /* episodes, or steps of one, that are summed before they are added to the rest */
-#define REVISION 1 /* of these signatures; deadweight/kernel.py takes no other */
+#define LINE 8     /* numbers in a line of cache */
+#define AHEAD 64   /* steps of the next episode that are fetched ahead */
+#define REVISION 2 /* of these signatures; deadweight/kernel.py takes no other */
 
 #if defined(_MSC_VER)
 #define INLINE static __forceinline
+#define FETCH(address) ((void)(address))
 #else
 #define INLINE static inline __attribute__((always_inline))
+#define FETCH(address) __builtin_prefetch(address)
 #endif
 
 /* Products within exp(+-300) have squares, and squares times returns, that are doubles: running.SAFE_LOG. */
@@ -162,6 +167,20 @@ static void collect(const Walk *in, int64_t longest)
     in->ended[longest] += gone;
 }
 
+/* Asks for the first steps of an episode, LINE at a time, while the one before it is walked along: where
+   episodes of a block do not follow one another in memory, the processor does not guess where the next is. */
+INLINE void fetch_ahead(const Walk *in, Py_ssize_t i, const Wanted wanted)
+{
+    const int64_t first = in->offsets[in->rows[i]];
+    for (int64_t k = first; k < first + AHEAD && k < in->steps; k += LINE) {
+        FETCH(in->rewards + k);
+        if (wanted == RETURNS || wanted == DISCOUNTED_RETURNS)
+            continue;
+        FETCH(in->states + k);
+        FETCH(in->actions + k);
+    }
+}
+
 /* Sums of sums: one long row of additions would lose digits on a block of very many short episodes. */
 INLINE int every_episode(const Walk *in, const Wanted wanted, const Source source)
 {
@@ -169,6 +188,8 @@ INLINE int every_episode(const Walk *in, const Wanted wanted, const Source sourc
     double gone = 0.0;
     for (Py_ssize_t i = 0; i < in->chosen; i++) {
         int64_t length = in->offsets[in->rows[i] + 1] - in->offsets[in->rows[i]];
+        if (i + 1 < in->chosen)
+            fetch_ahead(in, i + 1, wanted);
         if (!one_episode(in, i, wanted, source))
             return 0;
         if (wanted != SUMS && wanted != DISCOUNTED_SUMS)
@@ -463,10 +484,49 @@ end:
     return result;
 }
 
+/* Whether all codes are in range and all rewards finite. */
+static int all_plausible(const int64_t *states, const int64_t *actions, const double *rewards, Py_ssize_t n,
+                         uint64_t n_states, uint64_t n_actions)
+{
+    int bad = 0;
+    for (Py_ssize_t k = 0; k < n; k++) /* as unsigned numbers negative ones are very large */
+        bad |= ((uint64_t)states[k] >= n_states) | ((uint64_t)actions[k] >= n_actions) |
+               !(fabs(rewards[k]) <= DBL_MAX);
+    return !bad;
+}
+
+static PyObject *plausible(PyObject *self, PyObject *args)
+{
+    PyObject *states, *actions, *rewards, *result = NULL;
+    Py_ssize_t n_states, n_actions, size[3];
+    const int64_t *state, *action;
+    const double *reward;
+    int found;
+    Held held = {.count = 0};
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OOOnn", &states, &actions, &rewards, &n_states, &n_actions))
+        return NULL;
+    state = data_of(&held, states, 'i', 0, &size[0]);
+    action = data_of(&held, actions, 'i', 0, &size[1]);
+    reward = data_of(&held, rewards, 'd', 0, &size[2]);
+    if (PyErr_Occurred() || size[0] != size[1] || size[0] != size[2] || n_states < 0 || n_actions < 0) {
+        wrong("the columns");
+        goto end;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    found = all_plausible(state, action, reward, size[0], (uint64_t)n_states, (uint64_t)n_actions);
+    Py_END_ALLOW_THREADS
+    result = PyBool_FromLong(found);
+end:
+    let_go(&held);
+    return result;
+}
+
 static PyMethodDef methods[] = {
     {"sums", sums, METH_VARARGS, "Sums of a block; see deadweight/walks.py."},
     {"influences", influences, METH_VARARGS, "Influence of each episode; see deadweight/walks.py."},
     {"returns", returns, METH_VARARGS, "Return of each episode; see deadweight/blocks.py."},
+    {"plausible", plausible, METH_VARARGS, "Codes in range, rewards finite; see deadweight/io/part_log.py."},
     {"borders", borders, METH_VARARGS, "First rows of episodes; see deadweight/io/part_log.py."},
     {NULL, NULL, 0, NULL},
 };

@@ -1,17 +1,18 @@
 """Blocks: some hundred thousand cells of a log at a time, episodes by steps.
 
 A block holds m episodes as (m, H) matrices, padded where one is shorter than the longest. Padding costs
-little because blocks are cut from the episodes in order of length. Blocks fit in the last level of cache,
-so a pass over the log costs little more than a read of its columns. Where a block has many episodes its
-matrices lie in memory step by step (all episodes' first step, then the second, ...), so that one vector
-operation serves many episodes; nobody who uses them needs to know. What several estimators need of a block
-is computed once and kept in its cache.
+little because blocks are cut from the episodes in order of length, unless all are of similar length. Blocks
+fit in the last level of cache, so a pass over the log costs little more than a read of its columns. Where a
+block has many episodes its matrices lie in memory step by step (all episodes' first step, then the second,
+...), so that one vector operation serves many episodes; nobody who uses them needs to know. What several
+estimators need of a block is computed once and kept in its cache.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -23,6 +24,8 @@ from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray
 BLOCK_CELLS = 1 << 19
 # From this many episodes on, a vector operation over episodes beats a running product along each of them.
 MANY_EPISODES = 128
+# Episodes of similar lengths stay in the order of memory, padded; reading to and fro costs more than that.
+MOST_PADDING = 1.6
 
 T = TypeVar("T")
 
@@ -163,6 +166,12 @@ def blocks(log: Trajectories, cells: int = BLOCK_CELLS) -> Iterator[Block]:
         size = max(1, cells // int(lengths[0]))
         for lo in range(0, log.n_episodes, size):
             yield Block(log, np.arange(lo, min(lo + size, log.n_episodes)), contiguous=True)
+        return
+    if int(lengths.max()) * log.n_episodes <= MOST_PADDING * log.n_steps:
+        count = max(1, round(log.n_steps / cells))
+        cuts = np.unique(np.searchsorted(log.offsets, np.linspace(0, log.n_steps, count + 1)))
+        for lo, hi in pairwise(cuts.tolist()):
+            yield Block(log, np.arange(lo, hi), contiguous=False)
         return
     # Numbers of two bytes are sorted in linear time.
     short = lengths.astype(np.uint16) if lengths.max() < 1 << 16 else lengths

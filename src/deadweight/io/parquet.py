@@ -126,9 +126,8 @@ class ParquetFiles:
         return pa.concat_tables(found)
 
     def _read(self, parquet: Any, file: int, numbers: list[int], columns: list[str]) -> Any:
-        # In all threads: decoding the next part takes longer than summing this one. Worker processes, of
-        # which there are several, have one thread each (see `executors.travel`).
-        table = parquet.read_row_groups(numbers, columns=self._theirs(columns), use_threads=True)
+        # One thread: the next part is decoded on one processor while this one is summed on another.
+        table = parquet.read_row_groups(numbers, columns=self._theirs(columns), use_threads=False)
         return self._ours(table, file, columns)
 
     def _theirs(self, columns: Sequence[str]) -> list[str]:

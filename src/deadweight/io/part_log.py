@@ -168,15 +168,23 @@ def _fits(found: Mapping[str, AnyArray], states: IntArray, actions: IntArray, la
     """Whether labels are in range, rewards finite and probabilities in (0, 1]; else the checks will say."""
     if not (found["episode"].dtype.kind in "iu" and found["step"].dtype.kind in "iu"):
         return False
-    # Seen as unsigned, a negative number is a very large one: one look for both ends.
-    for codes, known in ((states, labels.states), (actions, labels.actions)):
-        if codes.view(np.uint64).max() >= len(known):
-            return False
+    if not _plausible(states, actions, found["reward"], len(labels.states), len(labels.actions)):
+        return False
     if "behaviour_prob" in found and not _within(found["behaviour_prob"], np.finfo(np.float64).tiny):
         return False
-    if "target_prob" in found and not _within(found["target_prob"], 0.0):
-        return False
-    return bool(np.isfinite(found["reward"]).all())
+    return not ("target_prob" in found and not _within(found["target_prob"], 0.0))
+
+
+def _plausible(states: IntArray, actions: IntArray, rewards: AnyArray, n_states: int, n_actions: int) -> bool:
+    """Whether all codes are in range and all rewards finite."""
+    simple = rewards.dtype == np.float64 and all(map(kernel.readable, (states, actions, rewards)))
+    if kernel.KERNEL is not None and simple:
+        return bool(kernel.KERNEL.plausible(states, actions, rewards, n_states, n_actions))
+    # Seen as unsigned, a negative number is a very large one: one look for both ends.
+    for codes, known in ((states, n_states), (actions, n_actions)):
+        if codes.view(np.uint64).max() >= known:
+            return False
+    return bool(np.isfinite(rewards).all())
 
 
 def _within(column: AnyArray, lowest: float) -> bool:
