@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import deadweight as dw
 from deadweight import kernel
 from deadweight.blocks import blocks
+from deadweight.estimators import incremental
 from deadweight.estimators.per_decision import PerDecision
 from deadweight.estimators.product import ProductFamily, ProductSums
 from deadweight.estimators.trajectory import WholeEpisode
@@ -407,6 +408,23 @@ def test_borders_of_episodes(rows: list[tuple[int, int]]) -> None:
                 found.append(None if offsets is None else offsets.tolist())
         assert found[0] == found[1]
     assert found[0] is not None, "sorted rows without repetition are in order"
+
+
+@needs_kernel
+@pytest.mark.parametrize(("episodes", "steps"), [(1, 1), (3, 2), (4, 5), (130, 3), (1031, 7)])
+def test_moments_of_windows(episodes: int, steps: int) -> None:
+    rng = np.random.default_rng(episodes)
+    a, b, rewards = (rng.lognormal(size=(steps, episodes)).T for _ in range(3))
+    found = []
+    with pytest.MonkeyPatch.context() as patch:
+        for use in (_kernel, None):
+            patch.setattr(kernel, "KERNEL", use)
+            found.append(incremental._moments(a, b, 1e6 + rewards, None))
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-11)
+    x = b * (1e6 + rewards)
+    np.testing.assert_allclose(found[0][2], np.square(x - x.mean(axis=0)).sum(axis=0), rtol=1e-9, atol=1e-9)
+    with pytest.raises(ValueError, match="windows"):
+        _kernel.windows(np.ones(4), np.ones(4), np.ones(4), 3, np.ones(5))
 
 
 @needs_kernel

@@ -17,7 +17,7 @@
 #define SOME 256   /* episodes, or steps of one, that are summed before they are added to the rest */
 #define LINE 8     /* numbers in a line of cache */
 #define AHEAD 64   /* steps of the next episode that are fetched ahead */
-#define REVISION 2 /* of these signatures; deadweight/kernel.py takes no other */
+#define REVISION 3 /* of these signatures; deadweight/kernel.py takes no other */
 
 #if defined(_MSC_VER)
 #define INLINE static __forceinline
@@ -484,6 +484,71 @@ end:
     return result;
 }
 
+/* Moments of one window at one step over n episodes. With X = b r: means of X and a, sums of squares of X and
+   of products with a about the mean of X, and the sum of b. Four sums side by side, since an addition waits for
+   the one before it. */
+static void moments_of_window(const double *a, const double *b, const double *r, Py_ssize_t n, double *found)
+{
+    double x[4] = {0}, y[4] = {0}, z[4] = {0}, mean;
+    Py_ssize_t i, whole = n - n % 4;
+    for (i = 0; i < whole; i += 4)
+        for (int j = 0; j < 4; j++) {
+            x[j] += b[i + j] * r[i + j];
+            y[j] += a[i + j];
+            z[j] += b[i + j];
+        }
+    for (; i < n; i++)
+        x[0] += b[i] * r[i], y[0] += a[i], z[0] += b[i];
+    mean = ((x[0] + x[1]) + (x[2] + x[3])) / (double)n;
+    found[0] = mean;
+    found[1] = ((y[0] + y[1]) + (y[2] + y[3])) / (double)n;
+    found[4] = (z[0] + z[1]) + (z[2] + z[3]);
+    for (int j = 0; j < 4; j++)
+        x[j] = y[j] = 0.0;
+    for (i = 0; i < whole; i += 4)
+        for (int j = 0; j < 4; j++) {
+            double d = b[i + j] * r[i + j] - mean;
+            x[j] += d * d;
+            y[j] += a[i + j] * d;
+        }
+    for (; i < n; i++) {
+        double d = b[i] * r[i] - mean;
+        x[0] += d * d, y[0] += a[i] * d;
+    }
+    found[2] = (x[0] + x[1]) + (x[2] + x[3]);
+    found[3] = (y[0] + y[1]) + (y[2] + y[3]);
+}
+
+static PyObject *windows(PyObject *self, PyObject *args)
+{
+    PyObject *array[4], *result = NULL;
+    Py_ssize_t n, size[4], steps;
+    const double *a, *b, *r;
+    double *out;
+    Held held = {.count = 0};
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OOOnO", &array[0], &array[1], &array[2], &n, &array[3]))
+        return NULL;
+    a = data_of(&held, array[0], 'd', 0, &size[0]);
+    b = data_of(&held, array[1], 'd', 0, &size[1]);
+    r = data_of(&held, array[2], 'd', 0, &size[2]);
+    out = data_of(&held, array[3], 'd', 1, &size[3]);
+    steps = n < 1 ? 0 : size[0] / n;
+    if (PyErr_Occurred() || n < 1 || size[0] != steps * n || size[1] != size[0] || size[2] != size[0] ||
+        size[3] != 5 * steps) {
+        wrong("the windows");
+        goto end;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    for (Py_ssize_t t = 0; t < steps; t++)
+        moments_of_window(a + t * n, b + t * n, r + t * n, n, out + 5 * t);
+    Py_END_ALLOW_THREADS
+    result = Py_NewRef(Py_None);
+end:
+    let_go(&held);
+    return result;
+}
+
 /* Whether all codes are in range and all rewards finite. */
 static int all_plausible(const int64_t *states, const int64_t *actions, const double *rewards, Py_ssize_t n,
                          uint64_t n_states, uint64_t n_actions)
@@ -526,6 +591,7 @@ static PyMethodDef methods[] = {
     {"sums", sums, METH_VARARGS, "Sums of a block; see deadweight/walks.py."},
     {"influences", influences, METH_VARARGS, "Influence of each episode; see deadweight/walks.py."},
     {"returns", returns, METH_VARARGS, "Return of each episode; see deadweight/blocks.py."},
+    {"windows", windows, METH_VARARGS, "Moments of windows; see deadweight/estimators/incremental.py."},
     {"plausible", plausible, METH_VARARGS, "Codes in range, rewards finite; see deadweight/io/part_log.py."},
     {"borders", borders, METH_VARARGS, "First rows of episodes; see deadweight/io/part_log.py."},
     {NULL, NULL, 0, NULL},

@@ -18,12 +18,13 @@ from functools import partial
 
 import numpy as np
 
+from deadweight import kernel
 from deadweight.arithmetic import divide
 from deadweight.blocks import Block, powers
 from deadweight.errors import EstimationError
 from deadweight.estimators.base import Fit
 from deadweight.estimators.product import normaliser_members
-from deadweight.typing import AnyArray, FloatArray, IntArray
+from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray
 from deadweight.weighting import Weighting
 
 # Criteria that differ by less than this, relative to the sizes involved, are a tie: the rest is rounding.
@@ -112,19 +113,13 @@ class Incremental:
         rewards = _padded(block.rewards, columns, 0.0)
         members = normaliser_members(block, self.finished)
         inside = None if members is None else _padded(members, columns, False)
-        sums = [np.full((self.window, columns), np.nan) for _ in range(5)]
-        mean_x, mean_a, squares_x, product_ax, sum_b = sums
+        moments = np.full((5, self.window, columns), np.nan)
         for row, at, a, b in ratios.windows(self.window):
-            x = b * rewards[:, at]
-            mean_x[row, at] = np.add.reduce(x, axis=0) / block.n
-            mean_a[row, at] = np.add.reduce(a, axis=0) / block.n
-            x -= mean_x[row, at]
-            squares_x[row, at] = np.einsum("ij,ij->j", x, x)
-            product_ax[row, at] = np.einsum("ij,ij->j", a, x)
-            sum_b[row, at] = np.add.reduce(b if inside is None else b * inside[:, at], axis=0)
+            moments[:, row, at] = _moments(a, b, rewards[:, at], None if inside is None else inside[:, at])
         counted = np.full(columns, float(block.n))
         if inside is not None:
             counted = inside.sum(axis=0, dtype=np.float64)
+        mean_x, mean_a, squares_x, product_ax, sum_b = moments
         return WindowSums(block.n, mean_x, mean_a, squares_x, product_ax, sum_b, _rows(counted, self.window))
 
     def finish(self, summary: WindowSums, weighted: bool) -> Fit:
@@ -196,6 +191,28 @@ class Incremental:
         if members is None:  # past the last column X = 0 and B = 1
             result -= pull[columns:].sum()
         return result
+
+
+def _moments(a: FloatArray, b: FloatArray, rewards: FloatArray, inside: BoolArray | None) -> FloatArray:
+    """(5, steps) moments of one window at some steps: means of X and A, squares of X, products, sum of B."""
+    by_step = (a.T, b.T, rewards.T)
+    if kernel.KERNEL is not None and inside is None and all(map(kernel.readable, by_step)):
+        found = np.empty(5 * rewards.shape[1])
+        kernel.KERNEL.windows(*(cells.reshape(-1) for cells in by_step), len(rewards), found)
+        return found.reshape(-1, 5).T
+    n = len(rewards)
+    x = b * rewards
+    mean_x = np.add.reduce(x, axis=0) / n
+    x -= mean_x
+    return np.stack(
+        [
+            mean_x,
+            np.add.reduce(a, axis=0) / n,
+            np.einsum("ij,ij->j", x, x),
+            np.einsum("ij,ij->j", a, x),
+            np.add.reduce(b if inside is None else b * inside, axis=0),
+        ]
+    )
 
 
 class _Ratios:
