@@ -1,6 +1,6 @@
 """Pictures of the report for the documentation.
 
-Made by `PYTHONPATH=tests .venv/bin/python tests/browser/screenshots.py docs/images`.
+Made by `python tests/browser/screenshots.py docs/images`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ import sys
 import tempfile
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from chromium import chromium
 from evaluations import lift

@@ -17,6 +17,7 @@ OUTPUTS = (
     ("estimate", "Uncorrected estimate"),
     ("bias", "Estimated bias"),
     ("sampling", "Sampling error ±"),
+    ("allowance", "Bias allowance ±"),
     ("ess", "Effective episodes"),
     ("epsilon", "Largest Q gap dropped"),
 )
@@ -128,6 +129,7 @@ def _texts(path: PathContent, k: int, form: Format) -> dict[str, str]:
         "estimate": form(level.estimate),
         "bias": signed(form)(level.bias),
         "sampling": form(level.sampling_error),
+        "allowance": form(level.bias_allowance),
         "ess": f"{count(level.ess)} of {count(path.n_episodes)}",
         "epsilon": significant(level.epsilon),
         "more": _more(path, k),
