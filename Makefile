@@ -53,7 +53,9 @@ lock: $(VENV)/.uv-$(UV_VERSION) ## Write the locks anew (UPGRADE=1 takes the lat
 		--constraints requirements.lock --output-file requirements-dev.lock
 	$(COMPILE) pyproject.toml --extra ray --constraints requirements-dev.lock \
 		--output-file requirements-ray.lock
-	@! grep -n '://' requirements.lock requirements-dev.lock requirements-ray.lock || { echo "A lock names a host."; exit 1; }
+	echo "icu-sepsis>=2.0" | $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+		--custom-compile-command "make lock" $(if $(UPGRADE),--upgrade) --no-deps --output-file requirements-sepsis.lock -
+	@! grep -n '://' requirements*.lock || { echo "A lock names a host."; exit 1; }
 
 clean: ## Remove caches and built files (.venv stays)
 	rm -rf build dist site report.html .pytest_cache .mypy_cache .ruff_cache .hypothesis

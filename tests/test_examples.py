@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, distribution
@@ -41,6 +42,7 @@ def test_example(path: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     if path.stem == "icu_sepsis" and not has_sepsis():
         assert done.stdout.startswith("Skipped: icu-sepsis is not installed")
+        assert os.environ.get("DEADWEIGHT_SEPSIS") != "1", "it must be installed here"
         pytest.skip(done.stdout.strip())
     assert SAYS[path.stem] in done.stdout
 
