@@ -166,13 +166,21 @@ def blocks(log: Trajectories, cells: int = BLOCK_CELLS) -> Iterator[Block]:
         size = max(1, cells // int(lengths[0]))
         for lo in range(0, log.n_episodes, size):
             yield Block(log, np.arange(lo, min(lo + size, log.n_episodes)), contiguous=True)
-        return
-    if int(lengths.max()) * log.n_episodes <= MOST_PADDING * log.n_steps:
-        count = max(1, round(log.n_steps / cells))
-        cuts = np.unique(np.searchsorted(log.offsets, np.linspace(0, log.n_steps, count + 1)))
-        for lo, hi in pairwise(cuts.tolist()):
-            yield Block(log, np.arange(lo, hi), contiguous=False)
-        return
+    elif int(lengths.max()) * log.n_episodes <= MOST_PADDING * log.n_steps:
+        yield from _in_order(log, cells)
+    else:
+        yield from _by_length(log, cells)
+
+
+def _in_order(log: Trajectories, cells: int) -> Iterator[Block]:
+    count = max(1, round(log.n_steps / cells))
+    cuts = np.unique(np.searchsorted(log.offsets, np.linspace(0, log.n_steps, count + 1)))
+    for lo, hi in pairwise(cuts.tolist()):
+        yield Block(log, np.arange(lo, hi), contiguous=False)
+
+
+def _by_length(log: Trajectories, cells: int) -> Iterator[Block]:
+    lengths = log.lengths
     # Numbers of two bytes are sorted in linear time.
     short = lengths.astype(np.uint16) if lengths.max() < 1 << 16 else lengths
     order = np.argsort(short, kind="stable")

@@ -113,7 +113,7 @@ def running_product(ratios: FloatArray, log_bound: float | None = None, overwrit
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.where(ratios > 0, np.abs(np.log(ratios)), 0.0)
     if logs.sum(axis=1).max() <= SAFE_LOG:
-        return Running(_product(ratios, ratios if overwrite else None))
+        return Running(products)
     return _scaled_product(ratios, max(1, int(SAFE_LOG / logs.max())))
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,27 +9,19 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kernel.built import _kernel, needs_kernel
 
 import deadweight as dw
 from deadweight import kernel
 from deadweight.blocks import blocks
-from deadweight.estimators import incremental
 from deadweight.estimators.per_decision import PerDecision
 from deadweight.estimators.product import ProductFamily, ProductSums
 from deadweight.estimators.trajectory import WholeEpisode
 from deadweight.fold import fold
-from deadweight.io import part_log
 from deadweight.pairs import PolicyPair, pair_policies
 from deadweight.running import SAFE_LOG
 from deadweight.weighting import Weighting
 
-try:
-    from deadweight import _kernel
-except ImportError:
-    _kernel = None  # type: ignore[assignment]
-
-# Set where a compiler is there: a missing kernel is then a failure and not a reason to skip.
-REQUIRED = os.environ.get("DEADWEIGHT_KERNEL") == "1"
 S, A = 5, 3
 PLAIN = ("IS", "WIS", "PDIS", "WPDIS")
 STATE_BASED = ("SIS", "WSIS", "SPDIS", "WSPDIS")
@@ -45,10 +34,6 @@ LENGTHS: dict[str, list[int]] = {
     "many": [3] * 600 + [2] * 600,  # sums of sums over episodes
     "long": [700, 650, 300],  # and over steps
 }
-
-needs_kernel = pytest.mark.skipif(
-    _kernel is None and not REQUIRED, reason="the kernel is not built (no C compiler at installation)"
-)
 
 
 class Watched:
@@ -104,14 +89,6 @@ def both(watched: Watched, *arguments: Any, **options: Any) -> tuple[np.ndarray,
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernel, "KERNEL", None)
         return ours, numbers(*arguments, **options)
-
-
-def test_the_kernel_is_there_where_it_must_be() -> None:
-    if _kernel is None:
-        if REQUIRED:
-            pytest.fail("DEADWEIGHT_KERNEL=1, but deadweight._kernel has not been compiled")
-        pytest.skip("the kernel is not built (no C compiler at installation)")
-    assert _kernel.REVISION == kernel.REVISION
 
 
 @needs_kernel
@@ -343,124 +320,3 @@ def test_scattered_columns_are_left_to_numpy(watched: Watched) -> None:
     ours, theirs = both(watched, log, *make_policies(), STATE_BASED, drop=flags)
     np.testing.assert_allclose(ours, theirs, rtol=1e-12)
     assert watched.summed == before
-
-
-def call(**changes: Any) -> bool:
-    """The kernel on a tiny sound log, except for what is changed."""
-    given = {
-        "states": np.array([0, 1, 1]),
-        "actions": np.array([1, 0, 1]),
-        "rewards": np.ones(3),
-        "offsets": np.array([0, 2, 3]),
-        "rows": np.arange(2),
-        "table": np.ones(4),
-        "final": np.zeros(2),
-        "weight": np.zeros(2),
-        "scratch": np.zeros(12),
-        **changes,
-    }
-    columns = tuple(given[name] for name in ("states", "actions", "rewards", "offsets", "rows"))
-    ratios = (given["table"], None, None, None, None, None, None, 2, 10)
-    results = (given["final"], np.zeros(2), np.zeros(2), given["weight"], np.zeros(2))
-    return _kernel.sums(columns, ratios, None, results, given["scratch"])
-
-
-@needs_kernel
-@pytest.mark.parametrize(
-    ("changes", "error"),
-    [
-        ({"actions": np.array([1, 0])}, ValueError),
-        ({"states": np.array([0.0, 1.0, 1.0])}, TypeError),
-        ({"states": np.array([0, 1, 1], dtype=np.int32)}, TypeError),
-        ({"rewards": np.ones((3, 1))}, TypeError),
-        ({"rewards": np.ones(6)[::2]}, ValueError),
-        ({"rows": np.array([0, 2])}, ValueError),
-        ({"rows": np.array([0, -1])}, ValueError),
-        ({"offsets": np.array([0, 2, 4])}, ValueError),
-        ({"offsets": np.array([0, 2, 2])}, ValueError),
-        ({"final": np.zeros(1)}, ValueError),
-        ({"weight": np.zeros(1)}, ValueError),
-        ({"scratch": np.zeros(3)}, ValueError),
-    ],
-)
-def test_arrays_that_do_not_fit_are_refused(changes: dict[str, Any], error: type[Exception]) -> None:
-    assert call()
-    with pytest.raises(error):
-        call(**changes)
-
-
-@needs_kernel
-@pytest.mark.parametrize("code", [2, -1, np.iinfo(np.int64).max])
-def test_what_is_not_in_the_table_is_declined_and_never_read(code: int) -> None:
-    assert not call(states=np.array([0, 1, code]))
-
-
-@needs_kernel
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(-1, 2)), min_size=1, max_size=12))
-def test_borders_of_episodes(rows: list[tuple[int, int]]) -> None:
-    for some in (rows, sorted(set(rows))):
-        episode, step = np.array(some).T.copy()
-        found = []
-        with pytest.MonkeyPatch.context() as patch:
-            for use in (_kernel, None):
-                patch.setattr(kernel, "KERNEL", use)
-                offsets = part_log._offsets(episode, step)
-                found.append(None if offsets is None else offsets.tolist())
-        assert found[0] == found[1]
-    assert found[0] is not None, "sorted rows without repetition are in order"
-
-
-@needs_kernel
-@pytest.mark.parametrize(("episodes", "steps"), [(1, 1), (3, 2), (4, 5), (130, 3), (1031, 7)])
-def test_moments_of_windows(episodes: int, steps: int) -> None:
-    rng = np.random.default_rng(episodes)
-    a, b, rewards = (rng.lognormal(size=(steps, episodes)).T for _ in range(3))
-    found = []
-    with pytest.MonkeyPatch.context() as patch:
-        for use in (_kernel, None):
-            patch.setattr(kernel, "KERNEL", use)
-            found.append(incremental._moments(a, b, 1e6 + rewards, None))
-    np.testing.assert_allclose(found[0], found[1], rtol=1e-11)
-    x = b * (1e6 + rewards)
-    np.testing.assert_allclose(found[0][2], np.square(x - x.mean(axis=0)).sum(axis=0), rtol=1e-9, atol=1e-9)
-    with pytest.raises(ValueError, match="windows"):
-        _kernel.windows(np.ones(4), np.ones(4), np.ones(4), 3, np.ones(5))
-
-
-@needs_kernel
-@pytest.mark.parametrize("place", [0, 2, 4])
-@pytest.mark.parametrize(
-    ("column", "value", "sound"),
-    [
-        ("states", 2, True),
-        ("states", 3, False),
-        ("states", -1, False),
-        ("actions", 2, False),
-        ("actions", -5, False),
-        ("rewards", 1.7e308, True),
-        ("rewards", np.nan, False),
-        ("rewards", -np.inf, False),
-    ],
-)
-def test_codes_and_rewards_that_may_be(column: str, value: float, sound: bool, place: int) -> None:
-    columns = {"states": np.arange(5) % 3, "actions": np.arange(5) % 2, "rewards": np.linspace(-1, 1, 5)}
-    columns[column][place] = value
-    with pytest.MonkeyPatch.context() as patch:
-        for use in (_kernel, None):
-            patch.setattr(kernel, "KERNEL", use)
-            assert part_log._plausible(*columns.values(), 3, 2) == sound
-
-
-def test_the_environment_switches_it_off() -> None:
-    code = "from deadweight import kernel; print(kernel.in_use())"
-    environment = {**os.environ, "DEADWEIGHT_KERNEL": "0"}
-    result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
-    assert result.stdout.strip() == "numpy"
-
-
-@needs_kernel
-def test_a_build_from_other_source_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DEADWEIGHT_KERNEL", "1")
-    assert kernel.load() is _kernel
-    monkeypatch.setattr(_kernel, "REVISION", kernel.REVISION + 1)
-    assert kernel.load() is None
