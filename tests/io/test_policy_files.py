@@ -79,8 +79,8 @@ def test_files_that_are_not_policies(tmp_path):
         ("two.npz", "called 'probs'"),
         ("objects.npy", "not a readable numpy file"),
         ("empty.npz", "not a readable numpy file"),
-        ("nowhere.npy", "no such file"),
-        ("nowhere.csv", "no such file"),
+        ("nowhere.npy", "Expected a policy at .*no such file"),
+        ("nowhere.csv", "Expected a policy at .*no such file"),
     ):
         with pytest.raises(DeadweightError, match=words):
             read_policy(tmp_path / name)

@@ -37,8 +37,15 @@ def read_policy(source: Any, columns: Mapping[str, str] | None = None) -> Tabula
       array([[0.75, 0.25],
              [0.  , 1.  ]])
     """
-    if isinstance(source, (str, Path)) and Path(source).suffix.lower() in (".npy", ".npz"):
-        return _from_arrays(Path(source).expanduser())
+    if isinstance(source, (str, Path)):
+        path = Path(source).expanduser()
+        if not path.exists():
+            raise PolicyError(
+                f"Expected a policy at {str(path)!r}; found no such file.",
+                fix="Check the path: .npy, .npz, or a table of state, action, prob (.csv, .parquet).",
+            )
+        if path.suffix.lower() in (".npy", ".npz"):
+            return _from_arrays(path)
     return _from_table(source, columns)
 
 
@@ -63,10 +70,6 @@ def _load(path: Path) -> dict[str, AnyArray]:
             return {"": data}
         with data:
             return {key: data[key] for key in data.files}
-    except FileNotFoundError:
-        raise PolicyError(
-            f"Expected a policy at {str(path)!r}; found no such file.", fix="Check the path."
-        ) from None
     except Exception as error:  # numpy and zipfile raise a dozen kinds for a damaged file
         raise PolicyError(
             f"{str(path)!r} is not a readable numpy file: {type(error).__name__}.",
