@@ -16,9 +16,9 @@ ROOT = Path(deadweight.__file__).parent
 
 # From the lowest to the highest; a module or package may use its own layer and those below it.
 LAYERS = (
-    "_version errors typing _kernel kernel arithmetic labels checks states",
+    "_version errors typing atomic threads _kernel kernel arithmetic labels checks states",
     "trajectories policies pairs mdp transitions chains running behaviour",
-    "blocks walks weighting summaries executors stored fold",
+    "blocks walks weighting summaries executors stored fold records",
     "model options question drops",
     "estimators",
     "answers results inference negligible theory simulate io",

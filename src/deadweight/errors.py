@@ -51,6 +51,10 @@ class EstimationError(DeadweightError):
     """An estimate that this log, these policies or these options cannot give."""
 
 
+class OutputError(DeadweightError):
+    """Results that cannot be made or written."""
+
+
 class MissingExtra(DeadweightError, ImportError):
     """A feature whose optional dependency is not installed."""
 

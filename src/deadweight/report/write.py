@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from pathlib import Path
 
+from deadweight.atomic import write_text
 from deadweight.errors import DeadweightError
 from deadweight.evaluation import Evaluation
 from deadweight.report.content import gather
@@ -27,19 +27,12 @@ def write_report(evaluation: Evaluation, path: str | os.PathLike[str], title: st
     Returns the path.
     """
     target = Path(path)
-    _write_whole(target, render(gather(evaluation, title)))
-    return target
-
-
-def _write_whole(target: Path, text: str) -> None:
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    page = render(gather(evaluation, title))
     try:
-        temporary.write_text(text, encoding="utf-8", newline="\n")
-        temporary.replace(target)
+        write_text(target, page)
     except OSError as error:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
         raise ReportError(
             f"The report cannot be written to {target}: {error.strerror or error}.",
             fix="Name a file in a folder that exists and may be written to.",
         ) from None
+    return target
