@@ -8,7 +8,6 @@ the user's main module: a script needs no guard to use them.
 from __future__ import annotations
 
 import multiprocessing
-import os
 import signal
 import sys
 import weakref
@@ -22,8 +21,8 @@ from typing import Any
 
 from deadweight.executors.base import Serial, Work
 from deadweight.executors.travel import RETRIES, Failure, attempt, lost, opened
+from deadweight.threads import one_thread
 
-ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 # Parts given out beyond the one that is waited for, for each worker: results that wait their turn.
 AHEAD = 4
 
@@ -177,19 +176,13 @@ def serve(pipe: Connection) -> None:
 @contextmanager
 def _quiet_start() -> Iterator[None]:
     """What a new process inherits: one thread for linear algebra, and not the user's main module."""
-    before = {name: os.environ.get(name) for name in ONE_THREAD}
     main = sys.modules["__main__"]
-    os.environ.update(ONE_THREAD)
     sys.modules["__main__"] = ModuleType("__main__")
     try:
-        yield
+        with one_thread():
+            yield
     finally:
         sys.modules["__main__"] = main
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 def _close_all(pool: list[_Worker]) -> None:
