@@ -31,7 +31,7 @@ def _fill(store, protocol):
     columns = (*experiment.columns, *(experiment.extras if protocol.with_extras else ()))
     for setting in experiment.settings:
         known = {REFERENCE: -2.0, BEHAVIOUR_VALUE: -5.0, **dict.fromkeys(BOUNDS, 0.01)}
-        store.runs[setting, EXACT] = [Row(setting, EXACT, name, value) for name, value in known.items()]
+        store.add(setting, EXACT, [Row(setting, EXACT, name, value) for name, value in known.items()])
         for run in range(RUNS):
             noise = rng.normal(size=len(columns))
             rows = [
@@ -40,5 +40,5 @@ def _fill(store, protocol):
             ]
             if experiment.name == "taxi" and protocol.has("E2"):
                 rows.append(Row(setting, run, SAMPLED_RETURN, -2.0))
-            store.runs[setting, run] = rows
+            store.add(setting, run, rows)
     store.gather()

@@ -7,6 +7,7 @@ import pytest
 
 from deadweight.studies import automatic
 from deadweight.studies.problems import study_problems
+from deadweight.studies.runs import first_runs, make_runs
 
 
 def test_there_are_enough_problems_and_enough_of_them_are_fresh():
@@ -38,9 +39,11 @@ def test_the_automatic_drop_helps_on_the_belt_and_runs_resume(tmp_path):
     belt = next(problem for problem in study_problems() if problem.name == "conveyor belt")
     first = automatic.run(belt.name, 0)
     assert first == automatic.run(belt.name, 0)
-    made = automatic.make_runs(tmp_path, belt.name, automatic.run, 6)
-    assert made[0]["errors"] == first["errors"]
-    assert automatic.make_runs(tmp_path, belt.name, automatic.run, 6) == made
+    store = automatic.stores(tmp_path)[belt.name]
+    assert list(make_runs({belt.name: store}, automatic.run, 6)) == [belt.name]
+    made = first_runs(automatic.stores(tmp_path)[belt.name], 6)
+    assert made[0] == first
+    assert made == first_runs(store, 6)
     errors = {key: np.array([one["errors"][key] for one in made]) for key in first["errors"]}
     # 0.028 +- 0.005 over 100 logs (docs/automatic.md): a third is far outside what six logs can do.
     assert automatic.mse_ratio(errors["C-WSPDIS automatic"], errors["WPDIS"]).value < 1 / 3

@@ -62,7 +62,10 @@ def test_a_study_resumes_and_is_the_same(tmp_path) -> None:
     list(coverage.study(tmp_path / "twice", 1, only=[CELL]))
     file = next((tmp_path / "twice" / "runs").glob("*.jsonl"))
     file.write_text(file.read_text() + '{"name": "cut sho')
-    list(coverage.study(tmp_path / "twice", 2, only=[CELL]))
+    told: list[str] = []
+    list(coverage.study(tmp_path / "twice", 2, only=[CELL], tell=told.append))
+    assert len(told) == 1
+    assert told[0].startswith(f"1 record in '{file}' was damaged or cut short")
     assert summarise(tmp_path / "twice") == summarise(tmp_path / "once")
     text = write_tables(tmp_path / "once")
     assert CELL in text

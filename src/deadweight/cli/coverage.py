@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 from deadweight.studies.coverage import cells, study
@@ -12,6 +13,7 @@ from deadweight.studies.coverage_tables import write_tables
 def coverage(runs: int, workers: int, out: Path) -> None:
     """Make what is missing, then write and print the tables."""
     total = len(cells())
-    for k, name in enumerate(study(out, runs, workers), start=1):
+    made = study(out, runs, workers, tell=partial(print, file=sys.stderr))
+    for k, name in enumerate(made, start=1):
         print(f"{k} of {total} cells: {name}", file=sys.stderr)
     print(write_tables(out, runs))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
+from deadweight.atomic import write_text, writing
 from deadweight.errors import OptionError, did_you_mean
 
 STUDIES = ("automatic",)
@@ -21,9 +23,10 @@ def study(name: str, runs: int, workers: int, out: Path) -> None:
 
     folder = out / name
     lines = []
-    for line in lines_of(folder, runs, workers):
+    for line in lines_of(folder, runs, workers, partial(print, file=sys.stderr)):
         print(f"{line.problem}: {', '.join(map(str, line.ratios))}", file=sys.stderr)
         lines.append(line)
     text = markdown(lines)
-    (folder / "table.md").write_text(text, encoding="utf-8")
+    with writing(folder / "table.md"):
+        write_text(folder / "table.md", text)
     print(text)

@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from deadweight.atomic import write_whole, writing
 from deadweight.errors import MissingExtra
 from deadweight.experiments.results import Mean, Results
 from deadweight.experiments.spec import STATE_BASED, Figure
-from deadweight.experiments.store import write_whole
 from deadweight.experiments.tables import command
 
 COLOURS = {"IS": "#0072B2", "PDIS": "#D55E00", "INCRIS": "#009E73", "SDRE": "#CC79A7", "DR": "#7F6000"}
@@ -58,7 +58,8 @@ def draw(figure: Figure, folder: Path, protocols: Sequence[Mapping[str, Results]
         ):
             metadata = {"Title": about, **dateless}
             path = folder / f"{figure.name}.{kind}"
-            write_whole(path, partial(picture.savefig, format=kind, metadata=metadata))
+            with writing(path):
+                write_whole(path, partial(picture.savefig, format=kind, metadata=metadata))
             written.append(path)
     return written
 

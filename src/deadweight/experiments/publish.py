@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from deadweight._version import __version__
+from deadweight.atomic import write_text, writing
 from deadweight.experiments import ledger, tables
 from deadweight.experiments.cells import Cell, cells
 from deadweight.experiments.figures import can_draw, draw
 from deadweight.experiments.protocols import BASES, protocol
 from deadweight.experiments.results import Results
-from deadweight.experiments.run import Work
+from deadweight.experiments.run import Work, made_with
 from deadweight.experiments.spec import EXPERIMENTS, FIGURES, TABLES
-from deadweight.experiments.store import Store, write_text
+from deadweight.experiments.store import RowStore
+from deadweight.records import last_made_with, remarks
 
 Found = dict[str, dict[str, Results]]  # protocol, then experiment
 
@@ -23,29 +24,49 @@ def wanted(target: str, kind: Iterable[str]) -> list[str]:
     return [name for name in kind if target in (name, "all")]
 
 
-def found_in(work: Work, stores: dict[str, Store]) -> Found:
-    """Results of all protocols in the folder: the runs asked for and, of all else, what is there."""
+def found_in(
+    work: Work, stores: dict[str, RowStore], tell: Callable[[str], None] = lambda line: None
+) -> Found:
+    """Results of all protocols in the folder: the runs asked for and, of all else, what is there.
+
+    Damage in what was not asked for goes to `tell`; it is made again when it is asked for.
+    """
     kept = {path.name for path in (work.folder / "rows").iterdir() if path.is_dir()}
     # The two whole protocols first, ablations after them.
     names = sorted(
         kept | {work.protocol.name}, key=lambda name: (name not in BASES, name == "corrected", name)
     )
     found: Found = {}
+    others = []
     for name in names:
         for experiment in EXPERIMENTS:
             asked = stores.get(experiment) if name == work.protocol.name else None
-            store = asked or Store(work.folder, name, experiment, None)
-            if asked is None and store.made_with().get("version") != __version__:
+            store = asked or _kept(work, name, experiment)
+            if store is None:
                 continue
+            if asked is None:
+                others.append(store.records)
             results = Results(store, protocol(name), work.runs if asked else None)
             if results.runs > 0:
                 found.setdefault(name, {})[experiment] = results
+    for line in remarks(others):
+        tell(line)
     return found
 
 
-def publish(target: str, work: Work, stores: dict[str, Store]) -> dict[str, list[Cell]]:
+def _kept(work: Work, protocol_name: str, experiment: str) -> RowStore | None:
+    """What is kept of an experiment that was not asked for, if this version made it."""
+    last = last_made_with(RowStore.records_file(work.folder, protocol_name, experiment))
+    if last is None or last != made_with(protocol_name, experiment, last.get("policies", "own")):
+        return None
+    return RowStore(work.folder, last)
+
+
+def publish(
+    target: str, work: Work, stores: dict[str, RowStore], tell: Callable[[str], None] = lambda line: None
+) -> dict[str, list[Cell]]:
     """Write all files of a target; return the cells of its tables under the protocol that was asked for."""
-    found = found_in(work, stores)
+    found = found_in(work, stores, tell)
     shown = {}
     for name in wanted(target, TABLES):
         table = TABLES[name]
@@ -59,7 +80,7 @@ def publish(target: str, work: Work, stores: dict[str, Store]) -> dict[str, list
             (".md", tables.as_markdown),
             (".tex", tables.as_latex),
         ):
-            write_text(work.folder / f"{name}{suffix}", render(table, filled))
+            _write(work.folder / f"{name}{suffix}", render(table, filled))
         shown[name] = cells(table, found[work.protocol.name][table.experiment])
     for name in wanted(target, FIGURES) if can_draw() else ():
         figure = FIGURES[name]
@@ -71,5 +92,10 @@ def publish(target: str, work: Work, stores: dict[str, Store]) -> dict[str, list
 
 def write_ledger(folder: Path, found: Found) -> None:
     """The ledger of everything in the folder."""
-    write_text(folder / "ledger.md", ledger.as_markdown(found))
-    write_text(folder / "ledger.csv", ledger.as_csv(found))
+    _write(folder / "ledger.md", ledger.as_markdown(found))
+    _write(folder / "ledger.csv", ledger.as_csv(found))
+
+
+def _write(path: Path, text: str) -> None:
+    with writing(path):
+        write_text(path, text)

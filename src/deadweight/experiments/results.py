@@ -12,7 +12,7 @@ from deadweight.experiments.measure import BOUNDS, EXACT, REFERENCE, SAMPLED_RET
 from deadweight.experiments.protocols import Protocol
 from deadweight.experiments.run import run_count
 from deadweight.experiments.spec import Experiment
-from deadweight.experiments.store import Store
+from deadweight.experiments.store import RowStore
 from deadweight.typing import FloatArray
 
 
@@ -39,10 +39,10 @@ class Results:
       runs: at most so many runs of each setting; None for all.
     """
 
-    def __init__(self, store: Store, protocol: Protocol, runs: int | None = None) -> None:
+    def __init__(self, store: RowStore, protocol: Protocol, runs: int | None = None) -> None:
         self.experiment: Experiment = store.experiment
         self.protocol = protocol
-        self.given_policies = store.made_with().get("policies", "own") != "own"
+        self.given_policies = store.made_with["policies"] != "own"
         self._rows = store.runs
         wanted = run_count(self.experiment, runs)
         complete = [self._consecutive(setting, wanted) for setting in self.experiment.settings]

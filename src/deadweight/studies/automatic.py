@@ -7,7 +7,7 @@ Monte-Carlo errors are those of paired runs.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,7 +18,7 @@ import numpy as np
 from deadweight.estimate import evaluate
 from deadweight.negligible.coverage import DropWarning
 from deadweight.studies.problems import StudyProblem, study_problems
-from deadweight.studies.runs import make_runs
+from deadweight.studies.runs import Stores, first_runs, make_runs, open_stores
 from deadweight.typing import FloatArray
 
 SEED = 2026
@@ -56,13 +56,21 @@ class Line:
     ratios: tuple[MSERatio, ...]
 
 
-def study(out: Path, runs: int, workers: int = 1) -> Iterator[Line]:
-    """Lines of the table, one a problem, as they are finished."""
-    for problem in _problems().values():
-        made = make_runs(out / "runs", problem.name, run, runs, workers)
-        errors = {key: np.array([one["errors"][key] for one in made]) for key in made[0]["errors"]}
+def stores(out: Path) -> Stores:
+    """The store of every problem."""
+    return open_stores(out / "runs", "automatic", _problems(), SEED, HAND_SET, PLAIN, STATE_BASED)
+
+
+def study(
+    out: Path, runs: int, workers: int = 1, tell: Callable[[str], None] = lambda line: None
+) -> Iterator[Line]:
+    """Lines of the table, one a problem, as they are finished; `tell` gets remarks on what was found."""
+    kept = stores(out)
+    for name in make_runs(kept, run, runs, workers, tell):
+        made = [record["errors"] for record in first_runs(kept[name], runs)]
+        errors = {key: np.array([one[key] for one in made]) for key in made[0]}
         ratios = tuple(mse_ratio(errors[variant], errors[base]) for variant, base in COMPARISONS)
-        yield Line(problem.name, problem.fresh, ratios)
+        yield Line(name, _problems()[name].fresh, ratios)
 
 
 def run(name: str, number: int) -> dict[str, Any]:

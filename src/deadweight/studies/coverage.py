@@ -10,7 +10,7 @@ repeated in part.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -26,7 +26,7 @@ from deadweight.mdp import TabularMDP, policy_value
 from deadweight.negligible.coverage import DropWarning
 from deadweight.results import Estimate
 from deadweight.studies.problems import StudyProblem, study_problems
-from deadweight.studies.runs import make_runs
+from deadweight.studies.runs import Stores, make_runs, open_stores
 from deadweight.trajectories import Trajectories
 from deadweight.transitions import entry_rows
 from deadweight.typing import FloatArray
@@ -191,8 +191,22 @@ def _value_of_mu(cell: StudyProblem, dropped: list[Any]) -> float:
     return policy_value(problem.mdp, np.where(mask, problem.pi_b.probs, problem.pi_e.probs))
 
 
-def study(out: Path, runs: int, workers: int = 1, only: Iterable[str] | None = None) -> Iterator[str]:
-    """Make all runs that `out` does not hold yet; yields the name of each finished cell."""
-    for name in cells() if only is None else only:
-        make_runs(out / "runs", name, run, runs, workers)
-        yield name
+def stores(out: Path) -> Stores:
+    """The store of every cell."""
+    return open_stores(out / "runs", "coverage", cells(), SEED, LEVEL, RESAMPLES, AUTO)
+
+
+def study(
+    out: Path,
+    runs: int,
+    workers: int = 1,
+    only: Iterable[str] | None = None,
+    tell: Callable[[str], None] = lambda line: None,
+) -> Iterator[str]:
+    """Make all runs that `out` does not hold yet; yields the name of each finished cell.
+
+    `tell` gets remarks on what was found there.
+    """
+    kept = stores(out)
+    chosen = kept if only is None else {name: kept[name] for name in only}
+    yield from make_runs(chosen, run, runs, workers, tell)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from deadweight.studies.coverage import AUTO, Row
-from deadweight.studies.runs import read_runs
+from deadweight.atomic import write_text, writing
+from deadweight.studies.coverage import AUTO, Row, stores
+from deadweight.studies.runs import first_runs
 
 HEADINGS = ("cell", "runs", "estimator", "interval", "covers", "coverage", "std_error", "median_width")
 
@@ -39,13 +41,12 @@ def summarise(out: Path, runs: int | None = None) -> tuple[list[Line], Shares, S
     lines: list[Line] = []
     better: Shares = {}
     verdicts: Shares = {}
-    for path in sorted((out / "runs").glob("*.jsonl")):
-        records = {r["run"]: r for r in read_runs(path) if runs is None or r["run"] < runs}
+    for cell, store in sorted(stores(out).items(), key=lambda item: item[1].path):
+        records = first_runs(store, runs)
         if not records:
             continue
-        cell = next(iter(records.values()))["name"]
         groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
-        for record in records.values():
+        for record in records:
             for values in record["rows"]:
                 row = Row(*values)
                 groups[row.estimator, row.interval].append(row)
@@ -55,14 +56,11 @@ def summarise(out: Path, runs: int | None = None) -> tuple[list[Line], Shares, S
             width = float(np.median([row.upper - row.lower for row in rows]))
             covers = "V(mu_D)" if estimator == "SIS" else "V(pi_e)"
             lines.append(Line(cell, len(rows), estimator, interval, covers, share, error, width))
-        names = next(iter(records.values()))["better"]
-        better[cell] = {
-            name: f"{np.mean([r['better'][name] for r in records.values()]):.3f}" for name in names
-        }
+        names = records[0]["better"]
+        better[cell] = {name: f"{np.mean([r['better'][name] for r in records]):.3f}" for name in names}
         verdicts[cell] = {
             name: " / ".join(
-                f"{np.mean([r['verdicts'][name] == answer for r in records.values()]):.3f}"
-                for answer in ANSWERS
+                f"{np.mean([r['verdicts'][name] == answer for r in records]):.3f}" for answer in ANSWERS
             )
             for name in AUTO
         }
@@ -72,10 +70,10 @@ def summarise(out: Path, runs: int | None = None) -> tuple[list[Line], Shares, S
 def write_tables(out: Path, runs: int | None = None) -> str:
     """Write coverage.csv and coverage.md into the folder; returns the text of the second."""
     lines, better, verdicts = summarise(out, runs)
-    with (out / "coverage.csv").open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(HEADINGS)
-        writer.writerows([getattr(line, heading) for heading in HEADINGS] for line in lines)
+    table = io.StringIO()
+    writer = csv.writer(table)
+    writer.writerow(HEADINGS)
+    writer.writerows([getattr(line, heading) for heading in HEADINGS] for line in lines)
     tables = [
         _wide(lines, "coverage"),
         _wide(lines, "median_width"),
@@ -83,7 +81,9 @@ def write_tables(out: Path, runs: int | None = None) -> str:
         _shares(" / ".join(ANSWERS), verdicts),
     ]
     text = "\n\n".join(tables)
-    (out / "coverage.md").write_text(text + "\n")
+    with writing(out / "coverage.md"):
+        write_text(out / "coverage.csv", table.getvalue())
+        write_text(out / "coverage.md", text + "\n")
     return text
 
 

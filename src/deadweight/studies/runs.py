@@ -1,52 +1,78 @@
-"""Runs of a study: made once, in parallel, kept line by line, and never repeated.
+"""Runs of a study: a store for each cell, filled side by side, and never repeated.
 
-A run is a function of a problem's name and the run's number only, so that a study can be stopped, resumed,
-extended and repeated in part. Each finished run is one line of JSON; a line that an interruption cut short is
-ignored and made again.
+A run is a function of its cell's name and its number only, so that a study can be stopped, resumed, extended
+and repeated in part. A cell's store carries the fingerprint of the package's version, of the study's settings
+and of the cell's problem: another problem under an old name starts anew, and a new cell leaves the others as
+they are.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
-Run = Callable[[str, int], dict[str, Any]]
+from deadweight._version import __version__
+from deadweight.atomic import check_folder
+from deadweight.records import Job, Record, Store, digest, fill, remarks
+from deadweight.studies.problems import StudyProblem
 
-
-def make_runs(folder: Path, name: str, run: Run, runs: int, workers: int = 1) -> list[dict[str, Any]]:
-    """The first `runs` runs of a problem, making those that the folder does not hold yet."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{''.join(c if c.isalnum() else '-' for c in name)}.jsonl"
-    done = {record["run"]: record for record in read_runs(path)}
-    missing = [number for number in range(runs) if number not in done]
-    with path.open("a", encoding="utf-8") as file:
-        if file.tell():  # an interrupted run may have left half a line
-            file.write("\n")
-        for number, result in zip(missing, _results(run, name, missing, workers), strict=True):
-            record = {"name": name, "run": number, **result}
-            file.write(json.dumps(record) + "\n")
-            file.flush()
-            done[number] = record
-    return [done[number] for number in range(runs)]
+Run = Callable[[str, int], Record]
+Stores = Mapping[str, Store]
 
 
-def read_runs(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of a file."""
-    records = []
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
-        try:
-            records.append(json.loads(line))
-        except json.JSONDecodeError:
-            continue
-    return records
+def open_stores(folder: Path, study: str, cells: Mapping[str, StudyProblem], *settings: object) -> Stores:
+    """The store of every cell.
+
+    Args:
+      folder: where they are.
+      study: its name.
+      cells: the cells in the order that their seeds depend on.
+      settings: whatever else the numbers depend on.
+    """
+    return {
+        name: Store(
+            folder / f"{''.join(c if c.isalnum() else '-' for c in name)}.jsonl",
+            {
+                "version": __version__,
+                "study": study,
+                "cell": name,
+                "settings": digest(place, *settings, *_parts(cell)),
+            },
+        )
+        for place, (name, cell) in enumerate(cells.items())
+    }
 
 
-def _results(run: Run, name: str, numbers: list[int], workers: int) -> Iterator[dict[str, Any]]:
-    if workers == 1 or len(numbers) < 2:
-        yield from (run(name, number) for number in numbers)
-        return
-    with ProcessPoolExecutor(workers) as pool:
-        yield from pool.map(run, [name] * len(numbers), numbers, chunksize=2)
+def _parts(cell: StudyProblem) -> Iterator[object]:
+    """Everything that the logs of a cell, and what is estimated from them, depend on."""
+    mdp = cell.problem.mdp
+    yield from (cell.episodes, cell.shown, mdp.horizon, mdp.r, mdp.d0, mdp.transition_rewards)
+    yield from (mdp.P.data, mdp.P.indices, mdp.P.indptr)
+    yield from (cell.problem.pi_e.probs, cell.problem.pi_b.probs)
+
+
+def make_runs(
+    stores: Stores, run: Run, runs: int, workers: int = 1, tell: Callable[[str], None] = lambda line: None
+) -> Iterator[str]:
+    """Make the first `runs` runs of every cell where they are missing; yields each finished cell, in order.
+
+    `tell` gets a line on what was found damaged, or made by another version.
+    """
+    for folder in {store.path.parent for store in stores.values()}:
+        check_folder(folder)
+    for line in remarks(list(stores.values())):
+        tell(line)
+    wanted = [Job(store, (k,), (name, k)) for name, store in stores.items() for k in range(runs)]
+    missing = Counter(job.arguments[0] for job in wanted if not job.done)
+    filling = fill(wanted, run, workers)
+    for name, store in stores.items():
+        while missing[name] > 0:
+            missing[next(filling).arguments[0]] -= 1
+        store.tidy()
+        yield name
+
+
+def first_runs(store: Store, runs: int | None) -> list[Record]:
+    """The records of the first `runs` runs of a cell, or of all, in order."""
+    return [record for (number,), record in store.items() if runs is None or int(number) < runs]
