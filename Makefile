@@ -70,9 +70,9 @@ $(VENV)/.uv-$(UV_VERSION):
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 	@touch $@
 
-# Also compiles src/deadweight/_kernel.c, in place, if there is a C compiler; all works without, only slower.
-$(VENV)/.core: $(VENV)/.uv-$(UV_VERSION) requirements.lock pyproject.toml setup.py src/deadweight/_kernel.c \
-		src/deadweight/_version.py Makefile
+# Also compiles the C files, in place, if there is a C compiler; all works without, only slower.
+$(VENV)/.core: $(VENV)/.uv-$(UV_VERSION) requirements.lock pyproject.toml setup.py \
+		$(wildcard src/deadweight/_*.[ch]) src/deadweight/_version.py Makefile
 	$(INSTALL) --require-hashes -r requirements.lock
 	$(INSTALL) --no-deps --no-build-isolation -e .
 	$(BIN)/python -m compileall -q src/deadweight

@@ -18,7 +18,7 @@ ROOT = Path(deadweight.__file__).parent
 LAYERS = (
     "_version errors typing atomic threads _kernel kernel arithmetic labels checks states",
     "trajectories policies pairs mdp transitions chains running behaviour",
-    "blocks walks weighting summaries executors stored fold records",
+    "blocks walks weighting summaries executors stored fold records level_walks",
     "model options question drops",
     "estimators",
     "answers results inference negligible theory simulate io",

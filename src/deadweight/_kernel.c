@@ -8,28 +8,15 @@
    Buffers instead of numpy's headers, and (see setup.py) the limited API: one build serves every numpy and
    every CPython from 3.11 on. */
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "_buffers.h"
+#include "_path.h"
 #include <float.h>
 #include <math.h>
-#include <stdint.h>
 
 #define SOME 256   /* episodes, or steps of one, that are summed before they are added to the rest */
 #define LINE 8     /* numbers in a line of cache */
 #define AHEAD 64   /* steps of the next episode that are fetched ahead */
-#define REVISION 3 /* of these signatures; deadweight/kernel.py takes no other */
-
-#if defined(_MSC_VER)
-#define INLINE static __forceinline
-#define FETCH(address) ((void)(address))
-#else
-#define INLINE static inline __attribute__((always_inline))
-#define FETCH(address) __builtin_prefetch(address)
-#endif
-
-/* Products within exp(+-300) have squares, and squares times returns, that are doubles: running.SAFE_LOG. */
-#define HIGHEST 1.9424263952412558e130
-#define LOWEST 5.148199736183158e-131
+#define REVISION 4 /* of these signatures; deadweight/kernel.py takes no other */
 
 typedef struct {
     /* The log. */
@@ -53,9 +40,6 @@ typedef struct {
 /* What differs between the loops below is known when they are compiled, and costs nothing inside them. */
 typedef enum { SUMS, DISCOUNTED_SUMS, INFLUENCE, RETURNS, DISCOUNTED_RETURNS } Wanted;
 typedef enum { FROM_TABLE, FROM_COLUMNS } Source;
-
-/* NaN and zero are no matter of range: they stay what they are. */
-INLINE int out_of_range(double w) { return w > HIGHEST || (w > 0.0 && w < LOWEST); }
 
 /* Ratio of step k by its table, or 0 with *bad set where the table has no such cell. */
 INLINE double from_table(const Walk *in, int64_t k, int *bad)
@@ -227,52 +211,6 @@ static int walk_episodes(const Walk *in, const Wanted wanted)
 }
 
 /* --- from Python and back ------------------------------------------------------------------------------ */
-
-#define MOST_VIEWS 24
-
-typedef struct {
-    Py_buffer views[MOST_VIEWS];
-    int count;
-} Held;
-
-static void let_go(Held *held)
-{
-    while (held->count > 0)
-        PyBuffer_Release(&held->views[--held->count]);
-}
-
-/* The data of a contiguous array of one type: 'i' int64, 'd' double, 'b' bool. NULL for None, and on error. */
-static void *data_of(Held *held, PyObject *array, char type, int writable, Py_ssize_t *length)
-{
-    Py_buffer *view = &held->views[held->count];
-    const char *format;
-    int fits;
-    *length = 0;
-    if (array == Py_None)
-        return NULL;
-    if (PyObject_GetBuffer(array, view, PyBUF_ND | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0)) < 0)
-        return NULL;
-    held->count++;
-    format = view->format == NULL ? "B" : view->format;
-    fits = format[0] != '\0' && format[1] == '\0' && view->ndim == 1;
-    if (type == 'i')
-        fits = fits && view->itemsize == 8 && (format[0] == 'l' || format[0] == 'q');
-    else
-        fits = fits && format[0] == (type == 'd' ? 'd' : '?');
-    if (!fits) {
-        PyErr_Format(PyExc_TypeError, "expected a flat array of type '%c', found format '%s'", type, format);
-        return NULL;
-    }
-    *length = view->len / view->itemsize;
-    return view->buf;
-}
-
-static int wrong(const char *what)
-{
-    if (!PyErr_Occurred())
-        PyErr_Format(PyExc_ValueError, "the lengths of %s do not fit", what);
-    return 0;
-}
 
 /* Episodes of a log: the rewards, first rows, and which of them; 0 on error. */
 static int read_episodes(Held *held, Walk *in, PyObject *rewards, PyObject *offsets, PyObject *rows)
@@ -593,6 +531,8 @@ static PyMethodDef methods[] = {
     {"returns", returns, METH_VARARGS, "Return of each episode; see deadweight/blocks.py."},
     {"windows", windows, METH_VARARGS, "Moments of windows; see deadweight/estimators/incremental.py."},
     {"plausible", plausible, METH_VARARGS, "Codes in range, rewards finite; see deadweight/io/part_log.py."},
+    {"path_sums", path_sums, METH_VARARGS, "Sums at every level; see deadweight/level_walks.py."},
+    {"path_influences", path_influences, METH_VARARGS, "Influences at every level; see deadweight/level_walks.py."},
     {"borders", borders, METH_VARARGS, "First rows of episodes; see deadweight/io/part_log.py."},
     {NULL, NULL, 0, NULL},
 };

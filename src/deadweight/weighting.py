@@ -148,13 +148,13 @@ class Weighting:
         """All sums of one pass by the kernel; None where this block or these ratios are none for it."""
         if self.keep_first:
             return None
-        made = block.once((self.key, "walk", gamma), lambda: walk(block, self._ratios(block), gamma))
+        made = block.once((self.key, "walk", gamma), lambda: walk(block, self.ratios(block), gamma))
         if made is not None:
             block.once((self.key, "final"), lambda: Running(made.final[:, None]))
             block.once(("returns", gamma), lambda: made.returns)
         return made
 
-    def _ratios(self, block: Block) -> Ratios:
+    def ratios(self, block: Block) -> Ratios:
         """Where the kernel finds the kept ratios of a block."""
         n_actions, drop = self.pair.n_actions, self.drop
         if self._tables is not None and not (drop is not None and self.per_step):

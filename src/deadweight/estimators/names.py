@@ -40,6 +40,7 @@ class Recipe:
       corrected: adds the missing advantage (C-).
       contains_correction: holds it inside already, as doubly robust estimators do.
       whole_episode: weighs whole episodes, so that per-step conventions do not concern it.
+      all_levels: its terms can be summed at all levels of a path at once (`negligible.all_levels`).
     """
 
     build: Build
@@ -49,6 +50,7 @@ class Recipe:
     corrected: bool = False
     contains_correction: bool = False
     whole_episode: bool = False
+    all_levels: bool = False
 
 
 def _trajectory(question: Question, weighting: Weighting) -> Family:
@@ -143,10 +145,10 @@ def _behaviour(question: Question, weighting: Weighting) -> Family:
 
 def _table() -> dict[str, Recipe]:
     products = (
-        ("IS", "SIS", Recipe(_trajectory, product=True, whole_episode=True)),
-        ("PDIS", "SPDIS", Recipe(_per_decision, product=True)),
+        ("IS", "SIS", Recipe(_trajectory, product=True, whole_episode=True, all_levels=True)),
+        ("PDIS", "SPDIS", Recipe(_per_decision, product=True, all_levels=True)),
         ("INCRIS", "SINCRIS", Recipe(_incremental, product=True)),
-        ("DR", "DRSIS", Recipe(_doubly_robust, product=True, contains_correction=True)),
+        ("DR", "DRSIS", Recipe(_doubly_robust, product=True, contains_correction=True, all_levels=True)),
     )
     others = (
         ("SDRE", "SSDRE", Recipe(_density_ratio)),
@@ -154,8 +156,8 @@ def _table() -> dict[str, Recipe]:
         ("TMIS", "STMIS", Recipe(_tabular_marginalised)),
     )
     corrections = (
-        ("SIS", Recipe(_corrected_trajectory, product=True, corrected=True, whole_episode=True)),
-        ("SPDIS", Recipe(_corrected_per_decision, product=True, corrected=True)),
+        ("SIS", replace(products[0][2], build=_corrected_trajectory, corrected=True)),
+        ("SPDIS", replace(products[1][2], build=_corrected_per_decision, corrected=True)),
     )
     table: dict[str, Recipe] = {}
     for plain, state_based, made in products:

@@ -19,7 +19,8 @@ import numpy.typing as npt
 
 from deadweight.errors import EstimationError, MissingExtra
 from deadweight.estimators.names import RECIPES, Recipe, recipe
-from deadweight.negligible.columns import level_by_level
+from deadweight.negligible.all_levels import all_levels
+from deadweight.negligible.columns import Columns, level_by_level
 from deadweight.negligible.levels import Levels, make_levels
 from deadweight.negligible.sweep import sweep
 from deadweight.options import read_options
@@ -29,6 +30,8 @@ from deadweight.states import StateSet
 from deadweight.typing import FloatArray, IntArray
 
 QUANTILES = 25
+# More levels than this are swept where that is possible: the walks cost the same for each of them.
+MOST_AT_ONCE = 64
 ENOUGH_EPISODES = 10.0
 # Share of the estimated bias that is taken to remain in an estimate which corrects it.
 REMAINING_BIAS = 0.25
@@ -171,9 +174,7 @@ def path_of(question: Question, name: str, min_visits: int = 0) -> EpsilonPath:
             fix=f"Use {twins[0]}." if twins else "Use a state-based name, such as WSPDIS.",
         )
     levels = make_levels(question, min_visits, None if made.whole_episode else QUANTILES)
-    columns = sweep(question, made, levels) if made.whole_episode else None
-    if columns is None:
-        columns = level_by_level(question, name, levels)
+    columns = _columns(question, name, made, levels)
     inside = made.contains_correction
     return EpsilonPath(
         name,
@@ -187,6 +188,16 @@ def path_of(question: Question, name: str, min_visits: int = 0) -> EpsilonPath:
         _choose(made, columns.bias, columns.std_error, columns.ess),
         levels,
     )
+
+
+def _columns(question: Question, name: str, made: Recipe, levels: Levels) -> Columns:
+    """By the quickest way there is: two walks at all levels, a sweep of very many, or one by one."""
+    if made.whole_episode and len(levels) > MOST_AT_ONCE:
+        columns = sweep(question, made, levels)
+    else:
+        found = all_levels(question, [made], levels) if made.all_levels else None
+        columns = None if found is None else found[0]
+    return level_by_level(question, name, levels) if columns is None else columns
 
 
 def _choose(made: Recipe, bias: FloatArray, std_error: FloatArray, ess: FloatArray) -> int:
