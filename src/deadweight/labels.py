@@ -14,6 +14,8 @@ import numpy as np
 from deadweight.errors import DataError, first_few
 from deadweight.typing import AnyArray, IntArray, Labels
 
+LARGEST = 2**63 - 1
+
 
 def is_dense(largest: int, distinct: int) -> bool:
     """Whether integer labels with this largest value are kept as indices."""
@@ -74,14 +76,19 @@ def plain(label: Any) -> Any:
 
 
 def _as_integers(values: AnyArray) -> IntArray | None:
-    """The values as integers where that loses nothing, else None."""
+    """The values as 64-bit integers where that loses nothing, else None."""
+    if values.dtype.kind == "u" and values.size and int(values.max()) > LARGEST:
+        return None
     if values.dtype.kind in "iu":
         return values.astype(np.int64, copy=False)
-    if values.dtype.kind == "f" and np.isfinite(values).all():
+    if values.dtype.kind == "f" and np.isfinite(values).all() and (np.abs(values) <= 2.0**62).all():
         rounded = values.astype(np.int64)
         return rounded if np.array_equal(rounded, values) else None
     if values.dtype.kind == "O" and all(
-        isinstance(value, (int, np.integer)) and not isinstance(value, bool) for value in values
+        isinstance(value, (int, np.integer))
+        and not isinstance(value, bool)
+        and -LARGEST <= int(value) <= LARGEST
+        for value in values
     ):
         return values.astype(np.int64)
     return None

@@ -27,11 +27,13 @@ class Census:
       sizes: episodes of each part.
       horizon: steps of the longest episode.
       terminated: episodes that ended by termination.
+      top: largest index of a state and of an action that occurs.
     """
 
     sizes: tuple[int, ...]
     horizon: int
     terminated: int
+    top: tuple[int, int]
 
     @classmethod
     def of(cls, pieces: Sequence[Trajectories]) -> Census:
@@ -40,6 +42,10 @@ class Census:
             (sum(log.n_episodes for log in pieces),),
             max(log.horizon for log in pieces),
             sum(int(np.count_nonzero(log.terminated)) for log in pieces),
+            (
+                max(max(int(log.states.max()), int(log._last_successor.max())) for log in pieces),
+                max(int(log.actions.max()) for log in pieces),
+            ),
         )
 
     def merge(self, other: Census) -> Census:
@@ -48,6 +54,7 @@ class Census:
             self.sizes + other.sizes,
             max(self.horizon, other.horizon),
             self.terminated + other.terminated,
+            (max(self.top[0], other.top[0]), max(self.top[1], other.top[1])),
         )
 
     @property

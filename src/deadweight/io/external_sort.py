@@ -1,14 +1,13 @@
 """An external sort for logs whose episodes are scattered over the files.
 
-One pass writes every row to one of several temporary files, chosen by the row's episode, so that each file
-holds whole episodes and fits in memory; reading a file sorts it. Memory is a bounded number of rows that wait
-to be written, disk one copy of the columns that are needed.
+One pass writes every row to one of several temporary files, chosen by a hash of the row's episode, so that
+each file holds whole episodes and fits in memory; reading a file sorts it. Memory is a bounded number of
+rows that wait to be written, disk one copy of the columns that are needed.
 """
 
 from __future__ import annotations
 
 import errno
-import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -18,10 +17,9 @@ from typing import Any
 import numpy as np
 
 from deadweight.errors import DataError
-from deadweight.io.columns import read_labels
 from deadweight.io.parquet import ParquetFiles
+from deadweight.io.part_ids import share_of
 from deadweight.io.parts import Part
-from deadweight.typing import IntArray
 
 BATCH_ROWS = 1 << 18
 # Every open file buffers what was written to it.
@@ -68,7 +66,7 @@ def by_episode(
     parts = []
     for file, i in enumerate(used):
         size, groups = sizes[i]
-        parts.append(Part(((file, tuple(range(groups))),), rows=size))
+        parts.append(Part(((file, tuple(range(groups))),), rows=size, share=(i, count)))
     return written, parts
 
 
@@ -83,7 +81,7 @@ def _scatter(
     try:
         done = 0
         for batch in files.batches(BATCH_ROWS):
-            number = _file_of(batch["episode"], len(paths))
+            number = share_of(batch["episode"], len(paths))
             order = np.argsort(number, kind="stable")
             cuts = np.searchsorted(number[order], np.arange(len(paths) + 1))
             together = batch.take(order)
@@ -137,13 +135,3 @@ class _Outlet:
         if self.writer is not None:
             with suppress(OSError):
                 self.writer.close()
-
-
-def _file_of(episodes: Any, count: int) -> IntArray:
-    """(rows,) which of the files each row goes to: the same for all rows of an episode, everywhere."""
-    labels = read_labels(episodes)
-    if labels.distinct is None:
-        mixed = labels.values.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        return (mixed >> np.uint64(32)).astype(np.int64) % count
-    hashes = [zlib.crc32(str(label).encode()) % count for label in labels.distinct]
-    return np.array(hashes, dtype=np.int64)[labels.values]

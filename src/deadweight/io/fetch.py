@@ -11,24 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.errors import DataError
+from deadweight.io.columns import to_numpy
 from deadweight.io.findings import LogProblem
 from deadweight.io.parquet import ParquetFiles
+from deadweight.io.part_ids import check_ids, scattered
 from deadweight.io.part_log import LogLabels, checked_log, in_common_labels, in_part, plain_log
 from deadweight.io.parts import Part
 from deadweight.trajectories import Trajectories
-
-
-class OutOfOrder(DataError):
-    """Rows of an episode that are not together, which only a look at the rows could show."""
-
-
-def scattered(where: str) -> OutOfOrder:
-    """The error that says so, with the remedy."""
-    return OutOfOrder(
-        f"Rows of an episode must stand together to be read in parts; in {where} they are scattered.",
-        fix="Write the log sorted by episode, or let it be sorted into a temporary folder: sort=True.",
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +44,7 @@ def logs_of(
       labels: of all parts.
       check: look at the values, not only at the order of the rows.
     """
+    check_ids(fetched.table, part, place(files, part))
     if labels.plain:
         pieces = _plain_pieces(fetched.table, fetched.tail, part, labels, check)
         if pieces is not None:
@@ -64,7 +54,9 @@ def logs_of(
 
 def whole_part(files: ParquetFiles, part: Part, labels: LogLabels | None) -> Trajectories:
     """A part as one log, after all checks; in labels of its own where those of all parts are not known."""
-    return _whole(files, part, labels, fetch(files, part))
+    fetched = fetch(files, part)
+    check_ids(fetched.table, part, place(files, part))
+    return _whole(files, part, labels, fetched)
 
 
 def _plain_pieces(
@@ -102,11 +94,12 @@ def _whole(files: ParquetFiles, part: Part, labels: LogLabels | None, fetched: F
 
     table, tail = fetched.table, fetched.tail
     own = _own_rows(files, part, table if tail is None else pa.concat_tables([table, tail]))
+    where = place(files, part)
     try:
-        log = checked_log(own, files.names)
+        log = checked_log(own, files.names, labels)
     except LogProblem as error:
-        raise in_part(error, _place(files, part)) from None
-    return log if labels is None else in_common_labels(log, labels)
+        raise in_part(error, where) from None
+    return log if labels is None else in_common_labels(log, labels, where)
 
 
 def _own_rows(files: ParquetFiles, part: Part, table: Any) -> Any:
@@ -117,15 +110,16 @@ def _own_rows(files: ParquetFiles, part: Part, table: Any) -> Any:
     if part.after is None:
         return table
     episode = table["episode"]
-    others = np.asarray(pc.equal(episode, pa.scalar(part.after, episode.type)).to_numpy())
+    others = to_numpy(pc.equal(episode, pa.scalar(part.after, episode.type)), False)
     number = int(np.count_nonzero(others))
     if not others[:number].all():
         # The part before has read on only as far as its last episode went on without a break.
-        raise scattered(_place(files, part))
+        raise scattered(place(files, part))
     return table.slice(number)
 
 
-def _place(files: ParquetFiles, part: Part) -> str:
+def place(files: ParquetFiles, part: Part) -> str:
+    """Which row groups of which files these are."""
     places = [
         f"{files.paths[file]!r}, row group {numbers[0]}" + (f" to {numbers[-1]}" if len(numbers) > 1 else "")
         for file, numbers in part.groups

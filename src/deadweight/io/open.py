@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from deadweight.executors import executor_for
+from deadweight.io.fetch import whole_part
 from deadweight.io.parquet import are_parquet
 from deadweight.io.parts import PART_ROWS
 from deadweight.io.read import read
-from deadweight.io.stream import OutOfOrder, Watch, open_stream
+from deadweight.io.stream import OutOfOrder, Stream, Watch, open_stream
 from deadweight.stored import Stored
 from deadweight.trajectories import Trajectories
 
@@ -42,15 +43,17 @@ def with_log(
     executor = executor_for(workers, ray_address)
     settings: dict[str, Any] = {"executor": executor, "part_rows": part_rows, "watch": watch}
     try:
-        stream = open_stream(paths, columns, **settings)
-        if len(stream) == 1:
-            return use(stream[0])
         try:
-            return use(stream)
+            return _used(open_stream(paths, columns, **settings), use)
         except OutOfOrder:
-            return use(open_stream(paths, columns, sort=True, **settings))
+            return _used(open_stream(paths, columns, sort=True, **settings), use)
     finally:
         executor.close()
+
+
+def _used(stream: Stream, use: Callable[[Trajectories | Stored], T]) -> T:
+    """What is made of a stream; of one part in labels of its own, which are those that its rows show."""
+    return use(whole_part(stream.files, stream.plan[0], None) if len(stream) == 1 else stream)
 
 
 def _paths(source: Any) -> list[str | Path] | None:

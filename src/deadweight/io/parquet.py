@@ -8,24 +8,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from deadweight.io.columns import read_labels
+from deadweight.errors import DataError
 from deadweight.io.files import PARQUET, PARQUET_MAGIC, brief, parquet_in, unique_names
-from deadweight.io.findings import LogProblem
+from deadweight.io.findings import LogProblem, show
+from deadweight.io.footers import Bounds, bounds_of, check_counts, check_kinds
+from deadweight.io.part_ids import ends, wrong_footer
 from deadweight.io.parts import Part, RowGroup
+from deadweight.io.schema import AS_WRITTEN
 
 # The rest of an episode is looked for in so many rows at a time.
 TAIL_ROWS = 1 << 12
 # A reader with a small buffer fetches the first pages of a row group instead of all of it.
 FIRST_PAGES = {"pre_buffer": False, "buffer_size": 1 << 16}
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """Smallest and largest whole number of a column, and whether it has holes."""
-
-    low: int
-    high: int
-    holes: bool
 
 
 @dataclass(frozen=True)
@@ -48,41 +42,46 @@ class ParquetFiles:
         """The same files with fewer columns."""
         return replace(self, names={ours: name for ours, name in self.names.items() if ours not in columns})
 
-    def groups(self) -> list[RowGroup]:
-        """All row groups that have rows, with their first and last episodes."""
+    def groups(self, ordered: bool = True) -> list[RowGroup]:
+        """All row groups that have rows; with their first and last episodes if these have an order."""
         found = []
         for file, path in enumerate(self.paths):
             with named(path), _opened(path) as parquet:
                 for number in range(parquet.num_row_groups):
                     rows = parquet.metadata.row_group(number).num_rows
                     if rows:
-                        low, high = self._episodes(parquet, file, number)
+                        low, high = self._episodes(parquet, file, number) if ordered else (None, None)
                         found.append(RowGroup(file, number, rows, low, high))
         return found
 
     def _episodes(self, parquet: Any, file: int, number: int) -> tuple[Any, Any]:
         """Smallest and largest episode: from the statistics of whole numbers, else by reading the column."""
-        bounds = _statistics(parquet, number, self.names["episode"])
+        import pyarrow as pa
+
+        whole = pa.types.is_integer(self.types["episode"])
+        bounds = bounds_of(parquet, number, self.names["episode"]) if whole else None
         if bounds is not None:
             return bounds.low, bounds.high
-        labels = read_labels(self._read(parquet, file, [number], ["episode"])["episode"])
-        if labels.distinct is not None and len(labels.distinct):
-            return min(labels.distinct), max(labels.distinct)
-        return int(labels.values.min()), int(labels.values.max())
+        low, high = ends(self._read(parquet, file, [number], ["episode"])["episode"])
+        nothing = 0 if whole else ""  # no episode at all: refused when the rows are looked at
+        return (nothing, nothing) if low is None else (low, high)
 
     def bounds(self, column: str) -> Bounds | None:
         """Bounds of a column of whole numbers over all files; None where the footers do not say."""
-        low, high, holes = [], [], False
+        import pyarrow as pa
+
+        if not pa.types.is_integer(self.types[column]):
+            return None
+        low, high = [], []
         for path in self.paths:
             with named(path), _opened(path) as parquet:
                 for number in range(parquet.num_row_groups):
-                    found = _statistics(parquet, number, self.names[column])
+                    found = bounds_of(parquet, number, self.names[column])
                     if found is None:
                         return None
                     low.append(found.low)
                     high.append(found.high)
-                    holes |= found.holes
-        return Bounds(min(low), max(high), holes) if low else None
+        return Bounds(min(low), max(high)) if low else None
 
     def table(self, part: Part) -> Any:
         """The row groups of a part, columns by our names."""
@@ -95,9 +94,16 @@ class ParquetFiles:
     def tail(self, part: Part) -> Any:
         """The rest of a part's last episode; None if there is none."""
         tables = []
-        for file, number in part.tail:
+        for file, number, nothing_else in part.tail:
             with named(self.paths[file]), _opened(self.paths[file], **FIRST_PAGES) as parquet:
                 tables.append(self._tail(parquet, file, number, part.last))
+                rows = parquet.metadata.row_group(number).num_rows
+                if nothing_else and tables[-1].num_rows != rows:
+                    # No other part looks at the rest.
+                    raise wrong_footer(
+                        f"{self.paths[file]!r}, row group {number}",
+                        f"it says that all rows are of episode {show(part.last)}, and not all are",
+                    )
         return _together(tables) if tables else None
 
     def batches(self, rows: int) -> Iterator[Any]:
@@ -144,6 +150,9 @@ class ParquetFiles:
                 found[ours] = pa.repeat(pa.scalar(self.constants[file][theirs], kind), table.num_rows)
             elif theirs in table.column_names:
                 column = table[theirs]
+                if isinstance(column.type, pa.BaseExtensionType):
+                    stored = [chunk.storage for chunk in column.chunks]
+                    column = pa.chunked_array(stored, column.type.storage_type)
                 found[ours] = column if column.type == kind else column.cast(kind)
             else:
                 found[ours] = pa.nulls(table.num_rows, kind)
@@ -160,14 +169,13 @@ def open_files(paths: Sequence[str | Path], choose: Callable[[list[str]], Mappin
     import pyarrow as pa
     import pyarrow.dataset as ds
 
-    files, constants = [], []
-    schema: Any = None
+    files, constants, schemas, own_schemas = [], [], [], []
     for path in paths:
         base = Path(path).expanduser()
         own = parquet_in(base) if base.is_dir() else [base]
         for file in own:
-            with named(str(file)), _opened(str(file)):
-                pass
+            with named(str(file)), _opened(str(file)) as parquet:
+                check_counts(str(file), parquet.metadata)
         try:
             hive = {"partitioning": "hive", "partition_base_dir": str(base)} if base.is_dir() else {}
             data = ds.dataset([str(file) for file in own], format="parquet", **hive)
@@ -178,16 +186,45 @@ def open_files(paths: Sequence[str | Path], choose: Callable[[list[str]], Mappin
                 f"The {len(own)} Parquet files under {str(base)!r} do not fit together: {brief(error)}",
                 fix="Write them with the same columns and types.",
             ) from None
-        schema = data.schema if schema is None else schema
+        schemas.append(data.schema)
         for file in own:
+            own_schemas.append(fragments[str(file)].physical_schema)
             keys = ds.get_partition_keys(fragments[str(file)].partition_expression)
             files.append(str(file))
             constants.append({str(name): value for name, value in keys.items()})
+    schema = _common(schemas)
     names = choose(unique_names(schema.names))
-    types = {ours: schema.field(theirs).type for ours, theirs in names.items()}
+    for path, own_schema in zip(files, own_schemas, strict=True):
+        check_kinds(path, own_schema, schema, [names[ours] for ours in AS_WRITTEN if ours in names])
+    types = {ours: _plain_type(schema.field(theirs).type) for ours, theirs in names.items()}
     if pa.types.is_dictionary(types["episode"]):
         types["episode"] = types["episode"].value_type  # categories have no order
     return ParquetFiles(tuple(files), dict(names), types, tuple(constants))
+
+
+def _common(schemas: list[Any]) -> Any:
+    """The schema of several sources, as for tables in memory that are put one below the other."""
+    import pyarrow as pa
+
+    try:
+        return schemas[0] if len(schemas) == 1 else pa.unify_schemas(schemas, promote_options="permissive")
+    except (pa.ArrowException, ValueError) as error:
+        raise LogProblem(
+            "DW102",
+            f"The files do not fit together: {brief(error)}",
+            fix="Write them with the same columns and types.",
+        ) from None
+
+
+def _plain_type(kind: Any) -> Any:
+    """Views and extension types have fewer kernels than what they store."""
+    import pyarrow as pa
+
+    if isinstance(kind, pa.BaseExtensionType):
+        return _plain_type(kind.storage_type)
+    if pa.types.is_string_view(kind):
+        return pa.large_string()
+    return pa.large_binary() if pa.types.is_binary_view(kind) else kind
 
 
 def count_rows(paths: Sequence[str | Path]) -> int:
@@ -235,7 +272,7 @@ def named(path: str) -> Iterator[None]:
 
     try:
         yield
-    except LogProblem:
+    except DataError:
         raise
     except FileNotFoundError:
         raise LogProblem(
@@ -249,19 +286,3 @@ def named(path: str) -> Iterator[None]:
             f"{path!r} is not a readable Parquet file, or was cut short: {brief(error)}",
             fix="Copy or write the file again.",
         ) from None
-
-
-def _statistics(parquet: Any, number: int, column: str) -> Bounds | None:
-    """Bounds of a column of whole numbers in a row group, if its statistics have them."""
-    group = parquet.metadata.row_group(number)
-    for i in range(group.num_columns):
-        found = group.column(i)
-        if found.path_in_schema != column:
-            continue
-        statistics = found.statistics
-        if statistics is None or not statistics.has_min_max or not isinstance(statistics.min, int):
-            return None
-        if isinstance(statistics.min, bool) or not statistics.has_null_count:
-            return None
-        return Bounds(statistics.min, statistics.max, statistics.null_count > 0)
-    return None

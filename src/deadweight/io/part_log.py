@@ -16,7 +16,10 @@ import numpy as np
 from deadweight import kernel
 from deadweight.io.findings import LogProblem
 from deadweight.io.frames import Columns
+from deadweight.io.part_ids import wrong_footer
 from deadweight.io.read import log_of
+from deadweight.io.requirements.probabilities import SMALLEST
+from deadweight.io.requirements.values import LARGEST
 from deadweight.io.table import LogTable
 from deadweight.labels import positions
 from deadweight.trajectories import Trajectories
@@ -27,10 +30,11 @@ UNKNOWN = -1
 
 @dataclass(frozen=True, eq=False)
 class LogLabels:
-    """The labels of all parts."""
+    """The labels of all parts; `promised` where only the footers say so, and no row has been looked at."""
 
     states: Labels
     actions: Labels
+    promised: bool = False
 
     @property
     def plain(self) -> bool:
@@ -42,22 +46,30 @@ def _counts_up(labels: Labels) -> bool:
     return labels.dtype.kind in "iu" and bool(labels[0] == 0) and bool(labels[-1] == len(labels) - 1)
 
 
-def checked_log(table: Any, names: Mapping[str, str]) -> Trajectories:
+def checked_log(table: Any, names: Mapping[str, str], labels: LogLabels | None = None) -> Trajectories:
     """The log of a table with columns by our names, in labels of its own, after all checks.
 
     Args:
       table: one row a step, whole episodes.
       names: our names -> the user's, for messages.
+      labels: of all parts, where they are known: they say whether -1 is a state.
     """
     arrow = {names[ours]: table[ours] for ours in table.column_names}
-    return log_of(LogTable(Columns(arrow), {ours: names[ours] for ours in table.column_names}))
+    own = {ours: names[ours] for ours in table.column_names}
+    return log_of(LogTable(Columns(arrow), own, states=None if labels is None else labels.states))
 
 
-def in_common_labels(log: Trajectories, labels: LogLabels) -> Trajectories:
+def in_common_labels(log: Trajectories, labels: LogLabels, where: str) -> Trajectories:
     """The log with its states and actions as indices into the labels of all parts."""
     states = positions(labels.states, log.state_labels)
     actions = positions(labels.actions, log.action_labels)
     last = log._last_successor
+    for what, codes, used in (
+        ("state", states, np.concatenate([log.states, last[last >= 0]])),
+        ("action", actions, log.actions),
+    ):
+        if (codes[used] < 0).any():
+            raise wrong_footer(where, f"there are {what}s beyond those that the footers promise")
     return Trajectories._from_codes(
         states[log.states],
         actions[log.actions],
@@ -105,7 +117,7 @@ def plain_log(table: Any, labels: LogLabels, check: bool, sort: bool) -> Traject
     successor = np.full(len(last), UNKNOWN, dtype=np.int64)
     if "next_state" in found:
         following = _whole(found["next_state"])
-        if following is None or (check and not _agree(following, states, last)):
+        if following is None or (check and not _agree(following, states, last, len(labels.states))):
             return None
         successor = np.where(terminated, UNKNOWN, following[last])
     return Trajectories._from_codes(
@@ -168,9 +180,12 @@ def _fits(found: Mapping[str, AnyArray], states: IntArray, actions: IntArray, la
     """Whether labels are in range, rewards finite and probabilities in (0, 1]; else the checks will say."""
     if not (found["episode"].dtype.kind in "iu" and found["step"].dtype.kind in "iu"):
         return False
-    if not _plausible(states, actions, found["reward"], len(labels.states), len(labels.actions)):
+    rewards = found["reward"]
+    if not _plausible(states, actions, rewards, len(labels.states), len(labels.actions)):
         return False
-    if "behaviour_prob" in found and not _within(found["behaviour_prob"], np.finfo(np.float64).tiny):
+    if max(abs(float(rewards.min())), abs(float(rewards.max()))) > LARGEST:
+        return False
+    if "behaviour_prob" in found and not _within(found["behaviour_prob"], SMALLEST):
         return False
     return not ("target_prob" in found and not _within(found["target_prob"], 0.0))
 
@@ -201,8 +216,10 @@ def _terminated(found: Mapping[str, AnyArray], last: IntArray) -> BoolArray | No
     return np.ones(len(last), dtype=bool)
 
 
-def _agree(following: IntArray, states: IntArray, last: IntArray) -> bool:
-    """Whether next_state is the next row's state wherever it is known and the episode goes on."""
+def _agree(following: IntArray, states: IntArray, last: IntArray, known: int) -> bool:
+    """Whether next_state is a state, and the next row's one wherever it is known and the episode goes on."""
+    if following.min() < UNKNOWN or following.max() >= known:
+        return False
     wrong = following[:-1] != states[1:]
     wrong &= following[:-1] != UNKNOWN
     wrong[last[:-1]] = False

@@ -8,7 +8,7 @@ and with the rest of its own. All of this is known from the bounds of each row g
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -33,17 +33,25 @@ class Part:
 
     Attributes:
       groups: (file, row groups) to read.
-      tail: (file, row group), in order, at whose beginning the last episode goes on.
+      tail: (file, row group, whether it has nothing else), in order, at whose beginning the last episode
+        goes on.
       after: episodes up to this one belong to the part before; None if it shares none.
       last: the last episode, where there is a tail.
-      rows: about how many.
+      rows: how many its own row groups have.
+      beyond: rows of further row groups that have nothing but its last episode.
+      low, high: smallest and largest episode of its row groups, as their footers say.
+      share: (i, n) where episodes were dealt out to n parts by a hash, and this is part i.
     """
 
     groups: tuple[tuple[int, tuple[int, ...]], ...]
-    tail: tuple[tuple[int, int], ...] = ()
+    tail: tuple[tuple[int, int, bool], ...] = ()
     after: Any = None
     last: Any = None
     rows: int = 0
+    beyond: int = 0
+    low: Any = None
+    high: Any = None
+    share: tuple[int, int] | None = None
 
 
 def in_order(groups: Sequence[RowGroup]) -> list[RowGroup] | None:
@@ -66,22 +74,25 @@ def cut(ordered: Sequence[RowGroup], part_rows: int = PART_ROWS) -> list[Part]:
     >>> [part.groups for part in cut(groups, 12)]
     [((0, (0, 1)),), ((1, (0,)),)]
     >>> cut(groups, 12)[0].tail, cut(groups, 12)[1].after
-    (((1, 0),), 7)
+    (((1, 0, False),), 7)
     """
     parts: list[Part] = []
     before: Any = None
     for lo, hi in _runs(ordered, part_rows):
         last = ordered[hi - 1].high
+        rows = sum(group.rows for group in ordered[lo:hi])
         tail = []
         for group in ordered[hi:]:
             if group.low != last:
                 break
-            tail.append((group.file, group.number))
+            tail.append((group.file, group.number, group.high == last))
         after = before if lo > 0 and ordered[lo].low == before else None
         if after is not None and last == after:  # one episode through and through: the part before has it
+            parts[-1] = replace(parts[-1], beyond=parts[-1].beyond + rows)
             continue
-        rows = sum(group.rows for group in ordered[lo:hi])
-        parts.append(Part(_by_file(ordered[lo:hi]), tuple(tail), after, last if tail else None, rows))
+        own = _by_file(ordered[lo:hi])
+        ends = last if tail else None
+        parts.append(Part(own, tuple(tail), after, ends, rows, low=ordered[lo].low, high=last))
         before = last
     return parts
 

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from deadweight.errors import PolicyError, first_few
-from deadweight.io.columns import index_labels, read_labels, read_numbers
+from deadweight.io.columns import read_numbers
 from deadweight.io.findings import show
 from deadweight.io.frames import read_columns
+from deadweight.io.label_columns import index_labels, read_labels
 from deadweight.io.schema import match_columns
 from deadweight.policies import TabularPolicy
 from deadweight.typing import AnyArray, FloatArray

@@ -15,6 +15,7 @@ REQUIRED = ("episode", "step", "state", "action", "reward")
 OPTIONAL = ("behaviour_prob", "target_prob", "terminated", "truncated", "next_state")
 ALIASES = {"behaviour_prob": ("propensity", "behavior_prob")}
 LABELS = ("episode", "state", "action")
+AS_WRITTEN = (*LABELS, "next_state")
 PROBABILITIES = ("behaviour_prob", "target_prob")
 FLAGS = ("terminated", "truncated")
 

@@ -19,9 +19,10 @@ import numpy as np
 from deadweight.executors import Executor, Serial
 from deadweight.fold import fold
 from deadweight.io.external_sort import by_episode
-from deadweight.io.fetch import Fetched, OutOfOrder, fetch, logs_of, scattered, whole_part
+from deadweight.io.fetch import Fetched, fetch, logs_of, whole_part
 from deadweight.io.findings import LogProblem
 from deadweight.io.parquet import ParquetFiles, open_files
+from deadweight.io.part_ids import OutOfOrder, scattered, wrong_footer
 from deadweight.io.part_log import LogLabels
 from deadweight.io.parts import PART_ROWS, Part, cut, in_order
 from deadweight.io.schema import match_columns
@@ -68,7 +69,7 @@ class Stream(Stored):
     ) -> None:
         self.files, self.plan, self.labels = files, tuple(parts), labels
         self.state_labels, self.action_labels = labels.states, labels.actions
-        self.n_steps = sum(part.rows for part in parts)
+        self.n_steps = sum(part.rows + part.beyond for part in parts)
         self.executor, self.watch = executor, watch
         self._holder = holder  # the temporary folder, if there is one
         self._census: list[Census | None] = [None]  # shared by all views of this log
@@ -153,6 +154,13 @@ class Stream(Stored):
         """Remember that all parts are sound, and who is in them."""
         self._fetched_before = True
         if census is not None:
+            promised = (self.n_states - 1, self.n_actions - 1)
+            if self.labels.promised and census.top != promised:
+                raise wrong_footer(
+                    "these files",
+                    f"statistics say that the largest state and action are {promised}, and they are "
+                    f"{census.top}",
+                )
             self._census[0] = census
 
     def progress(self, done: int) -> None:
@@ -162,7 +170,7 @@ class Stream(Stored):
         now = time.monotonic()
         if done == 0:
             self._started = now
-        rows = sum(part.rows for part in self.plan[:done])
+        rows = sum(part.rows + part.beyond for part in self.plan[:done])
         self.watch(Progress("summing", rows, self.n_steps, now - self._started))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -201,14 +209,15 @@ def open_stream(
     sources = [source] if isinstance(source, str | Path) else list(source)
     shown = ", ".join(repr(str(one)) for one in sources)
     files = open_files(sources, lambda found: match_columns(found, columns, source=shown))
-    groups = files.groups()
+    sortable = not sort and _sortable(files)
+    groups = files.groups(sortable)
     if not groups:
         raise LogProblem(
             "DW104",
             f"A log needs at least one row; {shown} has the columns but no rows.",
             fix="Check how the log was written or filtered.",
         )
-    ordered = None if sort or not _sortable(files) else in_order(groups)
+    ordered = in_order(groups) if sortable else None
     holder: Any = None
     if ordered is None:
         if sort is False:

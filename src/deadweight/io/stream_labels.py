@@ -12,11 +12,12 @@ import numpy as np
 
 from deadweight.executors import Executor
 from deadweight.io.fetch import whole_part
-from deadweight.io.findings import LogProblem
-from deadweight.io.parquet import Bounds, ParquetFiles
+from deadweight.io.footers import Bounds
+from deadweight.io.label_columns import as_labels, as_one_kind
+from deadweight.io.parquet import ParquetFiles
 from deadweight.io.part_log import LogLabels
 from deadweight.io.parts import Part
-from deadweight.labels import encode
+from deadweight.labels import encode, plain
 from deadweight.trajectories import Trajectories
 from deadweight.typing import AnyArray
 
@@ -28,7 +29,7 @@ def common_labels(files: ParquetFiles, parts: Sequence[Part], executor: Executor
     """The labels of all parts: from the footers where small whole numbers leave no choice, else by a pass."""
     states, actions = _small(files, "state"), _small(files, "action")
     if states is not None and actions is not None and _names_nothing_new(files, states):
-        return LogLabels(np.arange(states.high + 1), np.arange(actions.high + 1))
+        return LogLabels(np.arange(states.high + 1), np.arange(actions.high + 1), promised=True)
     found: FoundLabels | None = None
     for one in executor.map(LabelWork(files, tuple(parts)), len(parts)):
         found = one if found is None else found.merge(one)
@@ -45,7 +46,7 @@ def _names_nothing_new(files: ParquetFiles, states: Bounds) -> bool:
     if "next_state" not in files.names:
         return True
     bounds = files.bounds("next_state")
-    return bounds is not None and bounds.high <= states.high
+    return bounds is not None and bounds.low >= -1 and bounds.high <= states.high
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,15 +74,10 @@ class FoundLabels:
 
 
 def _union(one: AnyArray, other: AnyArray, what: str) -> AnyArray:
-    if (one.dtype == object) != (other.dtype == object):
-        raise LogProblem(
-            "DW102",
-            f"The {what}s are whole numbers in some parts of the log and something else in others.",
-            fix=f"Write the {what} column in one type, in all files.",
-        )
-    if one.dtype != object:
+    if one.dtype != object and other.dtype != object:
         return np.union1d(one, other)
-    return encode(np.concatenate([one, other]), what)[1]
+    # Numbers of one column may be whole in one part and not in another.
+    return encode(as_labels(as_one_kind(map(plain, [*one, *other]))), what)[1]
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,24 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.io.columns import (
-    Flags,
-    LabelColumn,
-    Numbers,
-    Steps,
-    as_whole,
-    index_labels,
-    join_labels,
-    read_flags,
-    read_labels,
-    read_numbers,
-    read_steps,
-)
+from deadweight.io.columns import Flags, Numbers, Steps, as_whole, read_flags, read_numbers, read_steps
 from deadweight.io.findings import LogProblem, how_many, show
 from deadweight.io.frames import Columns, Kinds, read_columns
+from deadweight.io.label_columns import LabelColumn, index_labels, join_labels, read_labels
 from deadweight.io.schema import match_columns
 from deadweight.trajectories import Trajectories
-from deadweight.typing import AnyArray, BoolArray, IntArray
+from deadweight.typing import AnyArray, BoolArray, IntArray, Labels
 
 
 def open_table(source: Any, columns: Mapping[str, str] | None = None) -> LogTable:
@@ -60,13 +49,17 @@ class LogTable:
       columns: Arrow columns by the user's names.
       names: our name of a column -> the user's.
       source: what to call the table in messages.
+      states: the states of the log that this is a part of; None if it is the whole.
     """
 
-    def __init__(self, columns: Columns, names: dict[str, str], source: str = "the table") -> None:
+    def __init__(
+        self, columns: Columns, names: dict[str, str], source: str = "the table", states: Labels | None = None
+    ) -> None:
         self.names = names
         self.source = source
         self._columns = columns
         self._read: dict[str, Any] = {}
+        self._states = states
         self.n_rows = len(columns.arrow[names["episode"]])
 
     def has(self, *names: str) -> bool:
@@ -186,19 +179,28 @@ class LogTable:
 
     @cached_property
     def next_labels(self) -> LabelColumn | None:
-        """State and next_state as one column of labels, -1 and null unknown; None if their types differ."""
-        following = self.labels("next_state")
-        if following.distinct is None:
-            unknown = following.missing | (following.values == -1)
-            following = LabelColumn(following.values, unknown, None, following.nested)
-        elif self.labels("state").distinct is None and not following.nested:
+        """State and next_state as one column of labels, null unknown; None if their types differ.
+
+        -1 is unknown as well, unless it is a state.
+        """
+        states, following = self.labels("state"), self.labels("next_state")
+        if following.distinct is not None and states.distinct is None and not following.nested:
             # A file without types writes a hole among numbers as a word.
             numbers = self.numbers("next_state")
             if numbers.from_text and not numbers.unreadable.any():
-                whole = as_whole(np.where(numbers.missing, -1.0, numbers.values))
+                whole = as_whole(np.where(numbers.missing, 0.0, numbers.values))
                 if whole is not None:
-                    following = LabelColumn(whole, whole == -1, None)
-        return join_labels(self.labels("state"), following)
+                    following = LabelColumn(whole, numbers.missing, None)
+        minus_one = following.has(-1, "-1")
+        if minus_one.any() and not self._visits_minus_one(states):
+            unknown = following.missing | minus_one
+            following = LabelColumn(following.values, unknown, following.distinct, following.nested)
+        return join_labels(states, following)
+
+    def _visits_minus_one(self, states: LabelColumn) -> bool:
+        if self._states is not None:
+            return any(label in (-1, "-1") for label in self._states)
+        return bool(states.has(-1, "-1").any())
 
     def trajectories(self) -> Trajectories:
         """The log; only for a table in which no check has found an error."""
