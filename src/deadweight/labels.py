@@ -75,6 +75,33 @@ def plain(label: Any) -> Any:
     return label.item() if isinstance(label, np.generic) else label
 
 
+def in_the_words_of(labels: Labels, own: Labels) -> Labels:
+    """`own` labels, those that are written like one of `labels` but of another type in its type.
+
+    A file without types may have read 1 as a number where another, which has an x as well, reads text.
+
+    >>> list(in_the_words_of(np.arange(3), np.array(["1", "01", "x"], dtype=object)))
+    [1, '01', 'x']
+    """
+    known = {plain(label) for label in labels}
+    index = {text: label for label in known for text in _written(label)}
+    moved = np.empty(len(own), dtype=object)
+    moved[:] = [
+        label if label in known else next((index[text] for text in _written(label) if text in index), label)
+        for label in map(plain, own)
+    ]
+    return moved
+
+
+def _written(label: Any) -> tuple[str, ...]:
+    """How a label may stand in a file without types."""
+    if isinstance(label, bool):
+        return (str(label), str(label).lower())
+    if isinstance(label, str):
+        return (label,)
+    return (repr(label),) if isinstance(label, int | float) else ()
+
+
 def _as_integers(values: AnyArray) -> IntArray | None:
     """The values as 64-bit integers where that loses nothing, else None."""
     if values.dtype.kind == "u" and values.size and int(values.max()) > LARGEST:

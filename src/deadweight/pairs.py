@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deadweight.errors import DataError, EstimationError, PolicyError, first_few
-from deadweight.labels import plain, positions
+from deadweight.labels import in_the_words_of, plain, positions
 from deadweight.policies import TabularPolicy
 from deadweight.trajectories import Trajectories
 from deadweight.typing import FloatArray, Labels
@@ -91,7 +91,29 @@ class _Table:
 def _read(policy: TabularPolicy, log: Trajectories) -> _Table:
     states = _matching_labels(policy.state_labels, policy.n_states, log.state_labels)
     actions = _matching_labels(policy.action_labels, policy.n_actions, log.action_labels)
-    return _Table(policy.probs, states, actions)
+    return _Table(
+        policy.probs,
+        _as_in_log(states, log.state_labels, "state"),
+        _as_in_log(actions, log.action_labels, "action"),
+    )
+
+
+def _as_in_log(own: Labels | None, logged: Labels, what: str) -> Labels | None:
+    """A policy's labels in the log's types, matched as they are written."""
+    if own is None or own.dtype.kind in "iu":
+        return own
+    kinds = {isinstance(label, str) for labels in (own, logged) for label in labels[:1]}
+    if len(kinds) == 1 and len({type(plain(label)) for label in own}) == 1:
+        return own
+    moved = in_the_words_of(logged, own)
+    if len(set(moved)) < len(moved):
+        twice = next(label for i, label in enumerate(moved) if label in set(moved[:i]))
+        raise PolicyError(
+            f"A policy must name every {what} once; it has the log's {what} {twice!r} twice, as a number and "
+            "as text.",
+            fix=f"Keep one of them, or write the {what}s of both in one type.",
+        )
+    return moved
 
 
 def _matching_labels(own: Labels | None, size: int, logged: Labels) -> Labels | None:
@@ -141,8 +163,10 @@ def _rows_of(
         used = np.bincount(log_codes, minlength=len(wanted)) > 0
         missing = [plain(wanted[i]) for i in np.flatnonzero(used & (rows < 0))]
         if missing:
+            spelt = own is not None and isinstance(missing[0], str) and not isinstance(plain(own[0]), str)
             raise PolicyError(
-                f"{name} has {n_own} {what}s and none for {what} {first_few(missing)}, which the log visits.",
+                f"{name} has {n_own} {what}s and none for {what} {first_few(missing)}, which the log visits."
+                + (f" Labels match as they are written: the log has text, {name} numbers." if spelt else ""),
                 fix=f"Give {name} a row for every {what} of the log, or name its {what}s with {what}s=[...].",
             )
     return rows

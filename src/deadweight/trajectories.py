@@ -32,7 +32,7 @@ class Trajectories:
       target_probs: pi_e of the logged action, one a step, in [0, 1].
       terminated: one flag an episode; False where the log was cut. Default: all True.
       next_states: one label a step; only that of a truncated episode's last step adds information, and -1
-        (or None) there means that it is unknown.
+        (or None) there means that it is unknown, unless -1 is a state.
 
     Example:
       >>> log = Trajectories([0, 1, 0], [1, 0, 1], [0.0, 1.0, 5.0], [0, 2, 3])
@@ -303,7 +303,8 @@ class Trajectories:
         inner[last] = False
         rows = np.flatnonzero(inner)
         unequal = rows[column[rows] != states[rows + 1]]
-        wrong = [row for row in unequal if not _is_unknown(column[row])]
+        is_state = _visits_minus_one(states)
+        wrong = [row for row in unequal if not _is_unknown(column[row], is_state)]
         if wrong:
             row = int(wrong[0])
             raise DataError(
@@ -313,13 +314,21 @@ class Trajectories:
                 fix="Check the order of the steps, or leave next_states out except at truncated last steps.",
             )
         return [
-            None if ended or _is_unknown(column[row]) else column[row]
+            None if ended or _is_unknown(column[row], is_state) else column[row]
             for ended, row in zip(self.terminated, last, strict=True)
         ]
 
 
-def _is_unknown(label: Any) -> bool:
-    return label is None or label != label or (not isinstance(label, str) and label == -1)
+def _visits_minus_one(states: AnyArray) -> bool:
+    """Whether -1 is a state, and so not a word for nothing."""
+    if states.dtype.kind in "iuf":
+        return bool((states == -1).any())
+    return states.dtype.kind == "O" and any(not isinstance(label, str) and label == -1 for label in states)
+
+
+def _is_unknown(label: Any, is_state: bool) -> bool:
+    """Whether a next state says nothing; `is_state`: whether -1 is a state."""
+    return label is None or label != label or (not is_state and not isinstance(label, str) and label == -1)
 
 
 def _flatten_labels(nested: Sequence[Sequence[Any]]) -> AnyArray:

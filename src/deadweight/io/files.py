@@ -6,20 +6,22 @@ also when it is one of many in a folder.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from deadweight.io.csv_files import as_written, parse_csv
 from deadweight.io.findings import LogProblem, show
+from deadweight.io.footers import check_counts, check_kinds, check_read
+from deadweight.io.schema import labels_in
 
 PARQUET_MAGIC = b"PAR1"
 PARQUET = (".parquet", ".pq")
 CSV = (".csv", ".tsv", ".txt")
 COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
-DELIMITERS = (",", ";", "\t", "|")
 
-Chosen = Callable[[list[str]], list[str]]
-"""From the names of all columns to those that are to be read."""
+Chosen = Callable[[list[str]], Mapping[str, str]]
+"""From the names of all columns to those that are to be read: our name -> theirs."""
 
 
 def read_files(paths: Sequence[str | Path], choose: Chosen) -> Any:
@@ -27,10 +29,14 @@ def read_files(paths: Sequence[str | Path], choose: Chosen) -> Any:
     import pyarrow as pa
 
     parts = [_read_one(Path(path).expanduser(), choose) for path in paths]
-    if len(parts) == 1:
-        return parts[0]
+    untyped = all(names is not None for _, names in parts)
+    if not untyped:
+        parts = [(table if names is None else as_written(table, names), None) for table, names in parts]
     try:
-        return pa.concat_tables(parts, promote_options="permissive")
+        tables = [table for table, _ in parts]
+        table = tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="permissive")
+        # All text before any of it gets a type: what is 1 in one file may be 01 in another.
+        return as_written(table, parts[0][1] or {}) if untyped else table
     except (pa.ArrowException, ValueError) as error:
         raise LogProblem(
             "DW102",
@@ -39,9 +45,10 @@ def read_files(paths: Sequence[str | Path], choose: Chosen) -> Any:
         ) from None
 
 
-def _read_one(path: Path, choose: Chosen) -> Any:
+def _read_one(path: Path, choose: Chosen) -> tuple[Any, Mapping[str, str] | None]:
+    """The table of a file; of one without types also the names of its columns, the labels being text yet."""
     if path.is_dir():
-        return _read_parquet(parquet_in(path), path, choose)
+        return _read_parquet(parquet_in(path), path, choose), None
     try:
         with path.open("rb") as file:
             head = file.read(len(PARQUET_MAGIC))
@@ -56,7 +63,7 @@ def _read_one(path: Path, choose: Chosen) -> Any:
         raise LogProblem("DW104", f"{str(path)!r} is an empty file.", fix="Check how the log was written.")
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if head == PARQUET_MAGIC or suffixes[-1:] in [[suffix] for suffix in PARQUET]:
-        return _read_parquet([path], None, choose)
+        return _read_parquet([path], None, choose), None
     if suffixes[-1:] in [[suffix] for suffix in CSV] or (
         suffixes[-2:-1] in [[suffix] for suffix in CSV] and suffixes[-1] in COMPRESSED
     ):
@@ -92,8 +99,15 @@ def _read_parquet(files: list[Path], base: Path | None, choose: Chosen) -> Any:
 
         hive = {} if base is None else {"partitioning": "hive", "partition_base_dir": str(base)}
         data = ds.dataset([str(file) for file in files], format="parquet", **hive)
-        names = unique_names(data.schema.names)
-        return data.to_table(columns=choose(names))
+        names = choose(unique_names(data.schema.names))
+        rows = 0
+        for fragment in data.get_fragments():
+            check_counts(fragment.path, fragment.metadata)
+            check_kinds(fragment.path, fragment.physical_schema, data.schema, labels_in(names))
+            rows += fragment.metadata.num_rows
+        table = data.to_table(columns=columns_of(names))
+        check_read(repr(str(base)), rows, table.num_rows)
+        return table
     except (pa.ArrowException, OSError, UnicodeError, ValueError) as error:
         if isinstance(error, LogProblem):
             raise
@@ -105,7 +119,15 @@ def _read_one_parquet(file: Path, choose: Chosen) -> Any:
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(str(file)) as opened:
-        return opened.read(columns=choose(unique_names(opened.schema_arrow.names)))
+        check_counts(str(file), opened.metadata)
+        table = opened.read(columns=columns_of(choose(unique_names(opened.schema_arrow.names))))
+        check_read(repr(str(file)), opened.metadata.num_rows, table.num_rows)
+        return table
+
+
+def columns_of(names: Mapping[str, str]) -> list[str]:
+    """The columns that are to be read, each once."""
+    return list(dict.fromkeys(names.values()))
 
 
 def _blame(files: list[Path], error: Exception) -> LogProblem:
@@ -129,19 +151,11 @@ def _blame(files: list[Path], error: Exception) -> LogProblem:
     )
 
 
-def _read_csv(path: Path, choose: Chosen) -> Any:
+def _read_csv(path: Path, choose: Chosen) -> tuple[Any, Mapping[str, str]]:
     import pyarrow as pa
 
     try:
-        delimiter = _delimiter(path)
-        try:
-            table = _parse_csv(path, delimiter, as_text=False)
-        except pa.ArrowInvalid as error:
-            if "conversion error" not in str(error):
-                raise
-            # The types are guessed from the first megabyte; what comes later may not fit.
-            table = _parse_csv(path, delimiter, as_text=True)
-        return table.select(choose(unique_names(table.column_names)))
+        return parse_csv(path, lambda names: choose(unique_names(names)))
     except (pa.ArrowException, OSError, UnicodeError, ValueError) as error:
         if isinstance(error, LogProblem):
             raise
@@ -151,43 +165,6 @@ def _read_csv(path: Path, choose: Chosen) -> Any:
             f"{str(path)!r} cannot be read as CSV: {brief(error)}",
             fix="Expected text in UTF-8 with a header line and as many fields in every line.",
         ) from None
-
-
-def _delimiter(path: Path) -> str:
-    """The delimiter that the header line has most of; a comma if it has none."""
-    import pyarrow as pa
-
-    with pa.input_stream(str(path)) as stream:
-        header = stream.read(65_536).split(b"\n", 1)[0].decode("utf-8", "replace")
-    return max(DELIMITERS, key=header.count)
-
-
-def _parse_csv(path: Path, delimiter: str, as_text: bool) -> Any:
-    import pyarrow as pa
-    import pyarrow.csv as csv
-
-    # Only an empty field is nothing: a ward may well be called "NA". Numbers take more words, see `columns`.
-    convert = csv.ConvertOptions(null_values=[""], strings_can_be_null=True)
-    parse = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
-    if not as_text:
-        return csv.read_csv(path, parse_options=parse, convert_options=convert)
-    names = csv.open_csv(path, parse_options=parse).schema.names
-    convert.column_types = dict.fromkeys(names, pa.string())
-    table = csv.read_csv(path, parse_options=parse, convert_options=convert)
-    return pa.table({name: _narrowed(table[name]) for name in table.column_names})
-
-
-def _narrowed(column: Any) -> Any:
-    """Text as whole numbers or numbers if all of it is."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    for kind in (pa.int64(), pa.float64()):
-        try:
-            return pc.cast(column, kind)
-        except pa.ArrowInvalid:
-            continue
-    return column
 
 
 def unique_names(names: Sequence[str]) -> list[str]:

@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deadweight.io.files import read_files, unique_names
+from deadweight.io.files import columns_of, read_files, unique_names
 from deadweight.io.findings import LogProblem, show
 
+Choose = Callable[..., Mapping[str, str]]
 Kinds = dict[str, list[int]]
 """Kind of value ("text", "numbers", ...) -> its rows, in a column that has several."""
 
@@ -31,11 +32,16 @@ class Columns:
     all_names: tuple[str, ...] = ()
 
 
-def read_columns(source: Any, choose: Callable[[list[str], str], list[str]]) -> Columns:
-    """The chosen columns of any source; `choose` maps all names (and a hint for messages) to those wanted."""
+def read_columns(source: Any, choose: Callable[[list[str], str], Mapping[str, str]]) -> Columns:
+    """The chosen columns of any source.
+
+    Args:
+      source: as for `read`.
+      choose: from all names (and a hint for messages) to our name -> theirs of the columns that are wanted.
+    """
     seen: list[str] = []
 
-    def chosen(names: list[str], hint: str = "") -> list[str]:
+    def chosen(names: list[str], hint: str = "") -> Mapping[str, str]:
         seen.extend(names)
         return choose(names, hint)
 
@@ -50,7 +56,9 @@ def read_columns(source: Any, choose: Callable[[list[str], str], list[str]]) -> 
     return Columns(columns, mixed, tuple(dict.fromkeys(seen)))
 
 
-def _columns(source: Any, choose: Callable[..., list[str]]) -> tuple[dict[str, Any], dict[str, Kinds]]:
+def _columns(
+    source: Any, choose: Callable[..., Mapping[str, str]]
+) -> tuple[dict[str, Any], dict[str, Kinds]]:
     if isinstance(source, (str, Path)):
         return _of_arrow(read_files([source], choose)), {}
     if isinstance(source, (list, tuple)) and source and all(isinstance(one, (str, Path)) for one in source):
@@ -58,16 +66,16 @@ def _columns(source: Any, choose: Callable[..., list[str]]) -> tuple[dict[str, A
     import pyarrow as pa
 
     if isinstance(source, Mapping):
-        names = choose([name for name in source if isinstance(name, str)])
+        names = columns_of(choose([name for name in source if isinstance(name, str)]))
         return _of_values({name: source[name] for name in names})
     if isinstance(source, pa.RecordBatchReader):
         source = source.read_all()
     if _is_dataset(source):
-        return _of_arrow(source.to_table(columns=choose(unique_names(source.schema.names)))), {}
+        return _of_arrow(source.to_table(columns=columns_of(choose(unique_names(source.schema.names))))), {}
     if isinstance(source, pa.RecordBatch):
         source = pa.Table.from_batches([source])
     if isinstance(source, pa.Table):
-        return _of_arrow(source.select(choose(unique_names(source.column_names)))), {}
+        return _of_arrow(source.select(columns_of(choose(unique_names(source.column_names))))), {}
     return _of_frame(source, choose)
 
 
@@ -81,7 +89,9 @@ def _of_arrow(table: Any) -> dict[str, Any]:
     return {name: table[name] for name in table.column_names}
 
 
-def _of_frame(source: Any, choose: Callable[..., list[str]]) -> tuple[dict[str, Any], dict[str, Kinds]]:
+def _of_frame(
+    source: Any, choose: Callable[..., Mapping[str, str]]
+) -> tuple[dict[str, Any], dict[str, Kinds]]:
     import narwhals as nw
 
     if hasattr(source, "index") and hasattr(source, "columns"):
@@ -96,7 +106,7 @@ def _of_frame(source: Any, choose: Callable[..., list[str]]) -> tuple[dict[str, 
             "columns.",
         ) from None
     names = [name for name in frame.collect_schema().names() if isinstance(name, str)]
-    wanted = choose(names, _index_hint(source))
+    wanted = columns_of(choose(names, _index_hint(source)))
     eager = frame.select(wanted)
     if isinstance(eager, nw.LazyFrame):
         eager = eager.collect()

@@ -14,7 +14,7 @@ from deadweight.io.findings import LogProblem, show
 from deadweight.io.footers import Bounds, bounds_of, check_counts, check_kinds
 from deadweight.io.part_ids import ends, wrong_footer
 from deadweight.io.parts import Part, RowGroup
-from deadweight.io.schema import AS_WRITTEN
+from deadweight.io.schema import labels_in
 
 # The rest of an episode is looked for in so many rows at a time.
 TAIL_ROWS = 1 << 12
@@ -195,7 +195,7 @@ def open_files(paths: Sequence[str | Path], choose: Callable[[list[str]], Mappin
     schema = _common(schemas)
     names = choose(unique_names(schema.names))
     for path, own_schema in zip(files, own_schemas, strict=True):
-        check_kinds(path, own_schema, schema, [names[ours] for ours in AS_WRITTEN if ours in names])
+        check_kinds(path, own_schema, schema, labels_in(names))
     types = {ours: _plain_type(schema.field(theirs).type) for ours, theirs in names.items()}
     if pa.types.is_dictionary(types["episode"]):
         types["episode"] = types["episode"].value_type  # categories have no order

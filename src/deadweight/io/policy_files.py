@@ -82,9 +82,9 @@ def _from_table(source: Any, columns: Mapping[str, str] | None) -> TabularPolicy
     names: dict[str, str] = {}
     what = repr(str(source)) if isinstance(source, (str, Path)) else "the policy"
 
-    def choose(found: list[str], hint: str) -> list[str]:
+    def choose(found: list[str], hint: str) -> Mapping[str, str]:
         names.update(match_columns(found, columns, required=COLUMNS, optional=(), source=what, hint=hint))
-        return list(names.values())
+        return names
 
     table = read_columns(source, choose)
     indices, labels = {}, {}

@@ -70,6 +70,11 @@ def match_columns(
     return names
 
 
+def labels_in(names: Mapping[str, str]) -> list[str]:
+    """The user's columns of labels."""
+    return [names[ours] for ours in AS_WRITTEN if ours in names]
+
+
 def _listed(found: Sequence[str], most: int = 20) -> str:
     text = ", ".join(show(name) for name in found[:most]) or "no column at all"
     return text + (f" and {len(found) - most} more" if len(found) > most else "")

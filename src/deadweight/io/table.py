@@ -13,7 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.io.columns import Flags, Numbers, Steps, as_whole, read_flags, read_numbers, read_steps
+from deadweight.io.columns import (
+    Flags,
+    Numbers,
+    Steps,
+    decoded,
+    is_text,
+    read_flags,
+    read_numbers,
+    read_steps,
+)
+from deadweight.io.csv_files import as_numbers, without_words
 from deadweight.io.findings import LogProblem, how_many, show
 from deadweight.io.frames import Columns, Kinds, read_columns
 from deadweight.io.label_columns import LabelColumn, index_labels, join_labels, read_labels
@@ -28,9 +38,9 @@ def open_table(source: Any, columns: Mapping[str, str] | None = None) -> LogTabl
     is_path = isinstance(source, (str, Path))
     name = repr(str(source)) if is_path else "the table"
 
-    def choose(found: list[str], hint: str) -> list[str]:
+    def choose(found: list[str], hint: str) -> Mapping[str, str]:
         names.update(match_columns(found, columns, source=name, hint=hint))
-        return list(dict.fromkeys(names.values()))
+        return names
 
     table = LogTable(read_columns(source, choose), names, str(source) if is_path else name)
     if table.n_rows == 0:
@@ -186,11 +196,9 @@ class LogTable:
         states, following = self.labels("state"), self.labels("next_state")
         if following.distinct is not None and states.distinct is None and not following.nested:
             # A file without types writes a hole among numbers as a word.
-            numbers = self.numbers("next_state")
-            if numbers.from_text and not numbers.unreadable.any():
-                whole = as_whole(np.where(numbers.missing, 0.0, numbers.values))
-                if whole is not None:
-                    following = LabelColumn(whole, numbers.missing, None)
+            column = decoded(self.arrow("next_state"))
+            numbers = as_numbers(without_words(column)) if is_text(column.type) else None
+            following = following if numbers is None else read_labels(numbers)
         minus_one = following.has(-1, "-1")
         if minus_one.any() and not self._visits_minus_one(states):
             unknown = following.missing | minus_one

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 
 import numpy as np
 
 from deadweight.io.findings import Check, Found, how_many, show
-from deadweight.io.schema import FLAGS, LABELS
+from deadweight.io.schema import AS_WRITTEN, FLAGS, LABELS
 from deadweight.io.table import LogTable
 from deadweight.typing import BoolArray
 
@@ -66,6 +67,25 @@ def nested(name: str) -> Run:
         return Found(
             f"{table.called(name)} must hold one label a row; found {show(str(table.arrow(name).type))}.",
             "Encode several features as one label, for example by joining them as text or by clustering.",
+        )
+
+    return run
+
+
+def too_exact(name: str) -> Run:
+    """A decimal with more digits than a number has."""
+
+    def run(table: LogTable) -> Found | None:
+        column = table.labels(name)
+        wrong = [] if column.distinct is None else [v for v in column.distinct if isinstance(v, Decimal)]
+        if not wrong:
+            return None
+        rows = np.flatnonzero(column.has(*wrong))
+        return Found(
+            f"{table.called(name)} holds {wrong[0]}, which has more digits than a number can hold, in "
+            f"{table.rows(rows)}.",
+            f"Convert the {name}s to text, or round them.",
+            rows,
         )
 
     return run
@@ -159,6 +179,11 @@ CHECKS: tuple[Check[LogTable], ...] = (
     ),
     *(Check("DW310", "error", "Several types in one column", (n,), several_types(n)) for n in LABELS),
     *(Check("DW311", "error", "Several values in one cell", (n,), nested(n)) for n in LABELS),
+    *(
+        Check("DW313", "error", "Labels of too many digits", (n,), too_exact(n))
+        for n in AS_WRITTEN
+        if n != "episode"
+    ),
     *(
         Check(f"DW30{i}", "error", f"{n.capitalize()}s missing", (n,), missing_label(n))
         for i, n in enumerate(LABELS, 1)
