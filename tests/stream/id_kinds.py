@@ -18,6 +18,7 @@ BIG = 2**53
 EPOCH = 1_700_000_000_000_000_000
 DAYS = [dt.date(2020, 1, 1) + dt.timedelta(days=i) for i in COUNT]
 TEXT = [f"e{i % 7}-{i}" for i in COUNT]
+ESCAPED = [rb"\x%02x" % (256 - i) if i % 2 else bytes([255 - i]) for i in COUNT]
 BYTES = [bytes([i, 255 - i]) for i in COUNT]
 
 
@@ -48,13 +49,13 @@ IDS: dict[str, pa.Array] = {
     "string": pa.array(TEXT),
     "large_string": pa.array(TEXT, pa.large_string()),
     "string_view": pa.array(TEXT, pa.string_view()),
-    "numbers as text": pa.array([f"{i // 2:02d}" if i % 2 else str(i // 2) for i in COUNT][:20]
-                                + ["010", "0x10", "1e1", "10.0"]),
+    "numbers as text": pa.array([*(f"{i // 2:02d}" if i % 2 else str(i // 2) for i in range(20)),
+                                 "010", "0x10", "1e1", "10.0"]),
     "dictionary": pa.array(TEXT).dictionary_encode(),
     "binary": pa.array(BYTES),
     "large_binary": pa.array(BYTES, pa.large_binary()),
     "binary_view": pa.array(BYTES, pa.binary_view()),
-    "bytes and their escapes": pa.array([rb"\x%02x" % (255 - i) if i % 2 else bytes([254 - i]) for i in COUNT]),
+    "bytes and their escapes": pa.array(ESCAPED),
     "fixed_size_binary": pa.array(BYTES, pa.binary(2)),
     "uuid": pa.array([bytes([i] * 16) for i in COUNT], pa.uuid()),
     "date32": pa.array(DAYS),

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.io.columns import MEANS_MISSING
+from deadweight.io.columns import EXACT_IN_FLOAT, MEANS_MISSING
 from deadweight.io.schema import AS_WRITTEN, labels_in
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -100,7 +100,8 @@ def as_numbers(text: Any) -> Any:
 
 
 def _ways_to_write(number: float) -> tuple[str, ...]:
-    return (repr(number), str(int(number))) if number.is_integer() else (repr(number),)
+    whole = abs(number) < EXACT_IN_FLOAT and number.is_integer()
+    return (repr(number), str(int(number))) if whole else (repr(number),)
 
 
 def without_words(text: Any) -> Any:
