@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,9 @@ import pandas as pd
 
 Frame = pd.DataFrame
 N_EPISODES, LENGTHS = 60, (3, 4, 5, 6)
+
+
+THIRD = Decimal("0." + 30 * "3")
 
 
 def sound() -> Frame:
@@ -155,6 +159,7 @@ CORPUS: list[tuple[str, str, Callable[[Frame], Any]]] = [
     ("text and numbers", "DW310", chain(put("state", 4), NO_NEXT)),
     ("lists as states", "DW311", chain(new(state=lambda f: [[1, 2]] * len(f)), NO_NEXT)),
     ("flag is a word", "DW312", put("terminated", "maybe")),
+    ("decimals of thirty digits", "DW313", chain(new(state=lambda f: [THIRD] * len(f)), NO_NEXT)),
     ("id used twice", "DW201", chain(_repeat_id, NO_FLAGS)),
     ("row twice", "DW202", lambda frame: pd.concat([frame, frame.iloc[[20]]], ignore_index=True)),
     ("step twice", "DW203", chain(lambda f: pd.concat([f, f.iloc[[20]].assign(reward=9.0)]), NO_NEXT)),
