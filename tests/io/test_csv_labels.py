@@ -23,6 +23,8 @@ TWINS = [("01", "1"), ("0x10", "16"), ("12:00", "12:00:00"), ("true", "True"), (
          ("-0", "0"), ("2020-01-01", "2020-01-01 00:00:00"), ("+1", "1"), ("NaN", "nan"), ("0.10", "0.1"),
          ("1", " 1")]  # fmt: skip
 
+NEXT = "episode,step,state,action,reward,next_state,truncated"
+
 
 def written(path: Path, lines: list[str], header: str = "episode,step,state,action,reward") -> Path:
     path.write_text("\n".join([header, *lines]) + "\n")
@@ -91,6 +93,17 @@ def test_a_column_is_typed_over_all_files(tmp_path: Path) -> None:
     assert read(files).action_labels.tolist() == [0]
 
 
+def test_files_with_other_columns_and_other_kinds_of_steps(tmp_path: Path) -> None:
+    files = [
+        written(tmp_path / "a.csv", ["1,0,1,0,1,2,0", "1,1,2,0,1,01,1"], NEXT),
+        written(tmp_path / "b.csv", ["2,0.5,1,0,1", "2,1.25,2,0,1"]),
+    ]
+    for order in (files, files[::-1]):
+        log = read(order)
+        assert log.state_labels.tolist() == ["01", "1", "2"]
+        assert log.n_episodes == 2
+
+
 def test_a_label_after_the_first_megabyte(tmp_path: Path) -> None:
     lines = [f"{i},0,{i % 5},0,1" for i in range(120_000)]
     log = read(written(tmp_path / "log.csv", [*lines, "120000,0,03,0,1"]))
@@ -98,8 +111,6 @@ def test_a_label_after_the_first_megabyte(tmp_path: Path) -> None:
 
 
 # --- next_state ------------------------------------------------------------------------------------------
-
-NEXT = "episode,step,state,action,reward,next_state,truncated"
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ DELIMITERS = (",", ";", "\t", "|")
 def parse_csv(path: Path, choose: Callable[[list[str]], Mapping[str, str]]) -> tuple[Any, Mapping[str, str]]:
     """The chosen columns, with labels as text; and our names of them -> theirs."""
     import pyarrow as pa
+    import pyarrow.compute as pc
     import pyarrow.csv as csv
 
     parse = csv.ParseOptions(delimiter=_delimiter(path), newlines_in_values=True)
@@ -41,8 +42,10 @@ def parse_csv(path: Path, choose: Callable[[list[str]], Mapping[str, str]]) -> t
                 table = _replaced(table, name, _narrowed(table[name]))
     step = names.get("step", "")
     if step in wanted and pa.types.is_floating(table[step].type):
-        # Whole numbers beyond 64 bits are guessed to be floats, which merges neighbours.
-        table = _replaced(table, step, _read(path, parse, [step], [step])[step])
+        # Whole numbers beyond 64 bits are guessed to be floats, which may merge neighbours.
+        text = _read(path, parse, [step], [step])[step]
+        if len(pc.unique(text)) > len(pc.unique(table[step])):
+            table = _replaced(table, step, text)
     return table, names
 
 

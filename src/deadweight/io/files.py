@@ -29,14 +29,13 @@ def read_files(paths: Sequence[str | Path], choose: Chosen) -> Any:
     import pyarrow as pa
 
     parts = [_read_one(Path(path).expanduser(), choose) for path in paths]
-    untyped = all(names is not None for _, names in parts)
-    if not untyped:
+    if any(names is None for _, names in parts):
         parts = [(table if names is None else as_written(table, names), None) for table, names in parts]
     try:
         tables = [table for table, _ in parts]
         table = tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="permissive")
         # All text before any of it gets a type: what is 1 in one file may be 01 in another.
-        return as_written(table, parts[0][1] or {}) if untyped else table
+        return as_written(table, {k: v for _, names in parts for k, v in (names or {}).items()})
     except (pa.ArrowException, ValueError) as error:
         raise LogProblem(
             "DW102",

@@ -39,8 +39,9 @@ def open_table(source: Any, columns: Mapping[str, str] | None = None) -> LogTabl
     name = repr(str(source)) if is_path else "the table"
 
     def choose(found: list[str], hint: str) -> Mapping[str, str]:
-        names.update(match_columns(found, columns, source=name, hint=hint))
-        return names
+        own = match_columns(found, columns, source=name, hint=hint)
+        names.update(own)
+        return own
 
     table = LogTable(read_columns(source, choose), names, str(source) if is_path else name)
     if table.n_rows == 0:
