@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import warnings
 from fractions import Fraction
 from typing import Any
 
@@ -199,3 +201,19 @@ def test_discount_and_weight_cancel() -> None:
     log = dw.Trajectories.from_episodes([[(0, 0, 1.0)] * 1500, [(0, 0, 2.0)] * 1500])
     found = dw.estimate("PDIS", log, pi_e, pi_b, gamma=0.5, interval=None)
     assert found.value == pytest.approx(4500, rel=1e-12)
+
+
+@pytest.mark.parametrize("gamma", [1.0, 0.9])
+@pytest.mark.parametrize("name", ["IS", "PDIS", "WPDIS", "DR", "C-SIS", "C-SPDIS", "C-WSPDIS"])
+def test_interval_and_verdict_of_extreme_weights_warn_of_nothing(name: str, gamma: float) -> None:
+    """Ratios of 1e12 and 1e-12, rewards of both signs: what checks the estimate overflows to inf - inf."""
+    rng = np.random.default_rng(0)
+    actions, rewards = rng.integers(2, size=5000), rng.normal(size=5000)
+    log = flat(np.zeros(5000, dtype=int), actions, rewards, [1000] * 5)
+    pi_e, pi_b = [[1e-12, 1 - 1e-12]], [[1 - 1e-12, 1e-12]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ev = dw.evaluate(log, pi_e, pi_b, [name, "BEHAVIOUR"], drop=None, gamma=gamma)
+        assert ev.verdict.answer == "cannot tell"
+    assert "nan" not in " ".join(ev.verdict.reasons)
+    json.dumps(ev.to_dict(), allow_nan=False)

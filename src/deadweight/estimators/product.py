@@ -161,7 +161,9 @@ class ProductFamily:
         groups, plain = [], np.zeros(block.n)
         for group in self.groups(block):
             groups.append(group.column_sums())
-            plain += group.plain(self.gamma)
+            part = group.plain(self.gamma)
+            with np.errstate(over="ignore", invalid="ignore"):  # inf - inf is flagged in `finish`
+                plain += part
         return ProductSums(tuple(groups), Moments.of(plain))
 
     def finish(self, summary: ProductSums, weighted: bool) -> Fit:

@@ -125,7 +125,8 @@ def _plain_sums(family: ProductFamily, block: Block) -> FloatArray:
     total = np.zeros(block.n)
     for terms in family.terms(block):
         product = times(terms.weights, terms.values)
-        total += discounted_sum(product, family.gamma) if terms.per_step else product[:, 0]
+        with np.errstate(over="ignore", invalid="ignore"):  # weights that left the range: flagged "overflow"
+            total += discounted_sum(product, family.gamma) if terms.per_step else product[:, 0]
     return total
 
 
@@ -135,5 +136,6 @@ def influences(answers: Answers, plan: Plan) -> FloatArray:
     if compute is None:  # a model that was given, not fitted: no episode moves the estimate
         return np.zeros(plan.question.n)
     values = per_episode(plan.question, compute)
-    centred: FloatArray = values - values.mean()
+    with np.errstate(over="ignore", invalid="ignore"):
+        centred: FloatArray = values - values.mean()
     return centred
