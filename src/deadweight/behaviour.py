@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 
 from deadweight.errors import OptionError
+from deadweight.logs import require_log
 from deadweight.policies import TabularPolicy, frequencies
 from deadweight.trajectories import Trajectories
 from deadweight.typing import FloatArray, IntArray
@@ -40,6 +41,7 @@ def estimate_behaviour(
       >>> estimate_behaviour(log, shrinkage=3, towards="uniform").probs
       array([[0.41666667, 0.58333333]])
     """
+    require_log(log)
     _check(shrinkage, towards, lowest=0.0)
     counts = _counts(log, np.ones(log.n_steps, dtype=bool)).reshape(log.n_states, log.n_actions)
     probs = frequencies(counts + shrinkage * _prior(counts, towards, 0.0))
@@ -70,6 +72,7 @@ def cross_fitted_propensities(
 
     Reference: Chernozhukov et al. (2018), Double/debiased machine learning.
     """
+    require_log(log)
     _check(shrinkage, towards, lowest=np.nextafter(0.0, 1.0))
     if not 2 <= folds <= log.n_episodes:
         raise OptionError(

@@ -19,6 +19,7 @@ import numpy as np
 from deadweight.blocks import Block
 from deadweight.errors import OptionError
 from deadweight.fold import fold
+from deadweight.logs import require_log
 from deadweight.mdp import TabularMDP
 from deadweight.summaries import KeyedSums
 from deadweight.trajectories import Trajectories
@@ -116,6 +117,7 @@ def fit_mdp(
       array([[1., 0.],
              [2., 2.]])
     """
+    require_log(log)
     check_unseen(unseen)
     sizes = (max(n_states or 0, log.n_states), max(n_actions or 0, log.n_actions))
     return mdp_from_counts(count([log], *sizes), log.horizon, unseen)

@@ -14,6 +14,7 @@ import numpy as np
 
 from deadweight.blocks import Block, blocks
 from deadweight.errors import OptionError
+from deadweight.logs import require_log
 from deadweight.mdp import check_gamma
 from deadweight.negligible.coverage import warn_if_extreme
 from deadweight.states import StateSet
@@ -43,6 +44,7 @@ def return_test(log: Trajectories, alpha: float = 0.05, gamma: float = 1.0) -> S
     Reference: Shen, Ma, Gottesman & Doshi-Velez, "State Relevance for Off-Policy Evaluation", ICML 2021, who
     drop states by such a test (OSIRIS).
     """
+    require_log(log)
     states = return_set(log, alpha, gamma)
     return warn_if_extreme(states, states.evidence["visits"])
 
