@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from strategies import Case, cases
 
 import deadweight as dw
-from deadweight.errors import PolicyError
+from deadweight.errors import PolicyError, SupportError
 from deadweight.pairs import pair_policies
 
 LOG = dw.Trajectories.from_episodes([[("b", "y", 1.0), ("a", "x", 2.0)], [("b", "x", 3.0)]])
@@ -89,3 +89,17 @@ def test_labels_name_each_row_once(labels: list[str], message: str) -> None:
 def test_no_table(probs: object) -> None:
     with pytest.raises(PolicyError, match="table"):
         dw.TabularPolicy(probs)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("names", [["no", "yes", "maybe"], [0, 1, 2]])
+def test_a_named_policy_may_leave_out_an_action(names: list[object]) -> None:
+    """What a policy does not mention it never does: the same as a column of zeros."""
+    no, yes, maybe = names
+    log = dw.Trajectories.from_episodes([[("s", no, 1.0)], [("s", yes, 2.0)], [("s", maybe, 4.0)]])
+    pi_b = dw.TabularPolicy([[0.5, 0.25, 0.25]], states=["s"], actions=names)
+    short = dw.TabularPolicy([[0.5, 0.5]], states=["s"], actions=[no, yes])
+    whole = dw.TabularPolicy([[0.5, 0.5, 0.0]], states=["s"], actions=names)
+    found = [dw.estimate("WIS", log, pi_e, pi_b, interval=None).value for pi_e in (short, whole)]
+    assert found == [pytest.approx(5 / 3), found[0]]
+    with pytest.raises(SupportError, match="probability 0"):
+        dw.estimate("WIS", log, whole, short)

@@ -6,7 +6,7 @@ of the log once, so that everything behind it works on arrays.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from deadweight.errors import DataError, EstimationError, PolicyError, first_few
 from deadweight.labels import in_the_words_of, plain, positions
+from deadweight.logs import require_log
 from deadweight.policies import TabularPolicy
 from deadweight.trajectories import Trajectories
 from deadweight.typing import FloatArray, Labels
@@ -58,6 +59,7 @@ def pair_policies(
     log: Trajectories, pi_e: TabularPolicy | npt.ArrayLike | None, pi_b: TabularPolicy | npt.ArrayLike | None
 ) -> PolicyPair:
     """Both policies aligned with the log, by labels where a policy has them, by index otherwise."""
+    require_log(log)
     if pi_e is None and log.target_probs is None:
         raise DataError(
             "No evaluation policy: pi_e was not given and the log has no target_prob column.",
@@ -76,16 +78,21 @@ def pair_policies(
     states = _all_labels(log.state_labels, [(t.states, t.probs.shape[0]) for t in given.values()])
     actions = _all_labels(log.action_labels, [(t.actions, t.probs.shape[1]) for t in given.values()])
     tables = {name: _aligned(name, table, log, states, actions) for name, table in given.items()}
+    _refuse_different_widths(given)
     return PolicyPair(tables.get("pi_e"), tables.get("pi_b"), states, actions)
 
 
 @dataclass(frozen=True, eq=False)
 class _Table:
-    """A policy's probabilities, with the labels by which they are matched; None: by number."""
+    """A policy's probabilities, with the labels by which they are matched; None: by number.
+
+    `names_actions` where the policy says what its actions are: then one that it leaves out has probability 0.
+    """
 
     probs: FloatArray
     states: Labels | None
     actions: Labels | None
+    names_actions: bool
 
 
 def _read(policy: TabularPolicy, log: Trajectories) -> _Table:
@@ -95,6 +102,7 @@ def _read(policy: TabularPolicy, log: Trajectories) -> _Table:
         policy.probs,
         _as_in_log(states, log.state_labels, "state"),
         _as_in_log(actions, log.action_labels, "action"),
+        policy.action_labels is not None,
     )
 
 
@@ -114,6 +122,18 @@ def _as_in_log(own: Labels | None, logged: Labels, what: str) -> Labels | None:
             fix=f"Keep one of them, or write the {what}s of both in one type.",
         )
     return moved
+
+
+def _refuse_different_widths(given: Mapping[str, _Table]) -> None:
+    """Columns without names mean the same actions in both policies, so there must be as many."""
+    bare = [table.probs.shape for table in given.values() if not table.names_actions]
+    if len({columns for _, columns in bare}) > 1:
+        raise PolicyError(
+            f"pi_e and pi_b must have the same actions; found tables of shape {bare[0]} and {bare[1]}, whose "
+            "columns have no names.",
+            fix="Give both a column for every action (0 where it is never taken), or name the columns: "
+            "TabularPolicy(table, actions=[...]).",
+        )
 
 
 def _matching_labels(own: Labels | None, size: int, logged: Labels) -> Labels | None:
@@ -139,7 +159,9 @@ def _aligned(name: str, table: _Table, log: Trajectories, states: Labels, action
     if table.states is None and table.actions is None and table.probs.shape == (len(states), len(actions)):
         return table.probs
     rows = _rows_of(name, table.states, n_rows, states, log.state_labels, log.states, "state")
-    columns = _rows_of(name, table.actions, n_columns, actions, log.action_labels, log.actions, "action")
+    columns = _rows_of(
+        name, table.actions, n_columns, actions, log.action_labels, log.actions, "action", table.names_actions
+    )
     result = np.zeros((len(states), len(actions)))
     known_rows, known_columns = np.flatnonzero(rows >= 0), np.flatnonzero(columns >= 0)
     result[np.ix_(known_rows, known_columns)] = table.probs[np.ix_(rows[known_rows], columns[known_columns])]
@@ -155,14 +177,18 @@ def _rows_of(
     log_labels: Labels,
     log_codes: npt.NDArray[np.int64],
     what: str,
+    may_lack: bool = False,
 ) -> npt.NDArray[np.int64]:
-    """For each wanted label the policy's row (or column), -1 where it has none and needs none."""
+    """For each wanted label the policy's row (or column), -1 where it has none and needs none.
+
+    With `may_lack` it needs no more than one that the log has: without any, the labels are other ones.
+    """
     rows = np.arange(len(wanted)) if own is None else positions(own, wanted)
     rows = np.where(rows < n_own, rows, -1)
     if (rows[: len(log_labels)] < 0).any():
         used = np.bincount(log_codes, minlength=len(wanted)) > 0
         missing = [plain(wanted[i]) for i in np.flatnonzero(used & (rows < 0))]
-        if missing:
+        if missing and not (may_lack and (used & (rows >= 0)).any()):
             spelt = own is not None and isinstance(missing[0], str) and not isinstance(plain(own[0]), str)
             raise PolicyError(
                 f"{name} has {n_own} {what}s and none for {what} {first_few(missing)}, which the log visits."
