@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -232,6 +233,31 @@ BAD: dict[str, tuple[Callable[[], Any], type[DeadweightError], list[str]]] = {
         EstimationError,
         ["terminate", "1 of 2", "policy"],
     ),
+    "bare tables of different widths": (
+        lambda: run(pi_e=np.full((2, 3), 1 / 3), pi_b=PI),
+        PolicyError,
+        ["same actions", "(2, 3)", "(2, 2)", "actions=[...]"],
+    ),
+    "a policy without any action of the log": (
+        lambda: run(pi_e=dw.TabularPolicy(PI, actions=["treat", "wait"])),
+        PolicyError,
+        ["pi_e", "none for action 0, 1", "actions=[...]"],
+    ),
+    "a policy as baseline": (
+        lambda: dw.evaluate(log(), PI, PI, baseline=dw.TabularPolicy(PI)),  # type: ignore[arg-type]
+        OptionError,
+        ["baseline", "a number", "TabularPolicy", "evaluate that one on the same log"],
+    ),
+    "a table as baseline": (
+        lambda: dw.evaluate(log(), PI, PI, baseline=np.array(PI)),  # type: ignore[arg-type]
+        OptionError,
+        ["baseline", "a number", "ndarray"],
+    ),
+    "a baseline of NaN": (
+        lambda: dw.evaluate(log(), PI, PI, baseline=np.nan),
+        OptionError,
+        ["baseline", "a number", "found nan"],
+    ),
     "no evaluation policy": (
         lambda: dw.estimate("WIS", log(), None, PI),
         DataError,
@@ -291,3 +317,49 @@ def test_every_message_is_for_people() -> None:
         with pytest.raises(DeadweightError) as caught:
             action()
         assert "np." not in str(caught.value).replace("numpy.exp", "")
+
+
+# Every public verb that takes a log.
+VERBS: dict[str, Callable[[Any], Any]] = {
+    "estimate": lambda x: dw.estimate("WIS", x, PI, PI),
+    "evaluate": lambda x: dw.evaluate(x, PI, PI),
+    "epsilon_path": lambda x: dw.epsilon_path("WSIS", x, PI, PI),
+    "confidence_sequence": lambda x: dw.confidence_sequence(x, PI, PI, return_range=(0.0, 1.0)),
+    "cross_fitted_propensities": dw.cross_fitted_propensities,
+    "estimate_behaviour": dw.estimate_behaviour,
+    "fit_mdp": dw.fit_mdp,
+    "doctor": dw.doctor,
+    "read": dw.read,
+    "diagnostics.state_report": lambda x: dw.diagnostics.state_report(x, PI, PI),
+    "diagnostics.support": lambda x: dw.diagnostics.support(x, PI, PI),
+    "diagnostics.weights": lambda x: dw.diagnostics.weights(x, PI, PI),
+    "negligible.covariance": lambda x: dw.negligible.covariance(x, PI, PI),
+    "negligible.q_gap": lambda x: dw.negligible.q_gap(x, PI, 1.0),
+    "negligible.return_test": dw.negligible.return_test,
+}
+
+
+@pytest.mark.parametrize("wrong", [EPISODES, [], None, np.zeros((2, 3)), 3], ids=repr)
+@pytest.mark.parametrize("verb", VERBS)
+def test_what_is_no_log_is_refused_in_one_message(verb: str, wrong: object) -> None:
+    with pytest.raises(DataError) as caught:
+        VERBS[verb](wrong)
+    assert caught.value.fix
+    message = str(caught.value)
+    if verb not in ("doctor", "read"):  # which take tables as well
+        assert f"deadweight.Trajectories) in memory; found {type(wrong).__qualname__}" in message.replace(
+            "numpy.", ""
+        )
+        assert "from_episodes" in message
+
+
+def test_every_verb_that_takes_a_log_is_tried() -> None:
+    public = [("", dw), ("diagnostics.", dw.diagnostics), ("negligible.", dw.negligible)]
+    found = {
+        prefix + name
+        for prefix, module in public
+        for name in module.__all__
+        if inspect.isfunction(getattr(module, name))
+        and {"log", "source"} & set(inspect.signature(getattr(module, name)).parameters)
+    }
+    assert found - {"read_policy"} <= set(VERBS) | {"negligible.epsilon_path"}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from numbers import Real
 from typing import Any
 
 from deadweight._version import __version__
@@ -101,11 +103,29 @@ def evaluate(
       (1.0, 'better')
     """
 
+    against = _number_to_beat(baseline)
+
     def use(found: Log) -> Evaluation:
         question = ask(found, pi_e, pi_b, gamma, read_options(options), workers)
-        return _table(question, estimators, drop, baseline, interval, level)
+        return _table(question, estimators, drop, against, interval, level)
 
     return with_log(log, use, workers=workers, ray_address=ray_address)
+
+
+def _number_to_beat(baseline: Any) -> float | None:
+    """The baseline of `evaluate`, checked before any work is done."""
+    if baseline is None:
+        return None
+    # A table of probabilities is a policy, whatever its class.
+    number = baseline if isinstance(baseline, Real) or getattr(baseline, "ndim", None) == 0 else math.nan
+    if not math.isfinite(number):
+        found = f"{baseline}" if isinstance(baseline, Real) else f"{type(baseline).__name__}"
+        raise OptionError(
+            f"baseline must be None (the behaviour policy) or a number, the value to beat; found {found}.",
+            fix="To compare with another policy evaluate that one on the same log as well, and look whether "
+            "the two intervals overlap.",
+        )
+    return float(number)
 
 
 def _table(
@@ -131,7 +151,7 @@ def _table(
         "level": level,
         "version": __version__,
     }
-    against = estimates["BEHAVIOUR"] if baseline is None else float(baseline)
+    against = estimates["BEHAVIOUR"] if baseline is None else baseline
     return Evaluation({name: estimates[name] for name in names}, question, against, conventions)
 
 
