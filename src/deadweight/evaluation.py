@@ -12,7 +12,7 @@ import numpy as np
 
 from deadweight.errors import UnknownEstimator, did_you_mean
 from deadweight.question import Question
-from deadweight.results import Estimate
+from deadweight.results import Estimate, finite
 from deadweight.verdict import Verdict, contradicts, verdict
 
 # Which estimate the verdict rests on: corrected and state-based ones first, the naive average never.
@@ -105,8 +105,8 @@ class Evaluation:
                 "answer": found.answer,
                 "reasons": list(found.reasons),
                 "estimator": self.headline.name,
-                "difference": _finite(found.difference),
-                "interval": [_finite(end) for end in found.interval],
+                "difference": finite(found.difference),
+                "interval": [finite(end) for end in found.interval],
             },
             "conventions": self.conventions,
         }
@@ -156,8 +156,3 @@ def _cells(name: str, estimate: Estimate) -> list[str]:
         str(len(estimate.dropped)) if estimate.dropped else "",
         ", ".join(estimate.flags),
     ]
-
-
-def _finite(number: float) -> float | None:
-    """JSON has no infinity and no NaN."""
-    return float(number) if np.isfinite(number) else None

@@ -6,7 +6,7 @@ denominators. It is made when first asked for; `interval=None` therefore costs o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from deadweight.drops import Drop
+from deadweight.estimators.names import recipe
 from deadweight.typing import FloatArray
 
 FLAGS = {
@@ -21,7 +22,8 @@ FLAGS = {
     "ever does what the evaluation policy would do.",
     "low-ess": "Fewer than ten effective episodes carry the weights: a handful of episodes decide the "
     "estimate.",
-    "all-dropped": "Nearly every logged step is dropped: the estimate is close to the naive average return.",
+    "all-dropped": "Nearly every logged step is dropped: only the ratios of the few others, if any, tell the "
+    "evaluation policy from the behaviour policy.",
     "none-dropped": "No logged step is dropped: the estimate is the plain estimator.",
     "truncated": "Some episodes were cut before they ended: returns count only what was logged.",
     "no-support": "The evaluation policy takes actions in visited states where the behaviour policy never "
@@ -32,6 +34,50 @@ FLAGS = {
     "estimator.",
 }
 
+# Where a flag means something else for some estimators.
+OF_CORRECTED = {
+    "all-dropped": "Nearly every logged step is dropped: how the evaluation policy differs from the behaviour "
+    "policy is told by the model, hardly by the weights.",
+}
+OF_DOUBLY_ROBUST = {
+    "low-ess": "Fewer than ten effective episodes carry the weights: a handful of episodes decide how the "
+    "model's value is corrected.",
+}
+OF_PRODUCTS = {
+    "all-dropped": "Nearly every logged step is dropped: only the ratios of the few others, if any, keep the "
+    "estimate from being the naive average return.",
+}
+
+
+def remark(flag: str, name: str) -> str:
+    """What a flag says about this estimator.
+
+    >>> remark("none-dropped", "WSIS")
+    'No logged step is dropped: the estimate is the plain estimator.'
+    """
+    made = recipe(name)
+    said = FLAGS[flag]
+    if made.product:
+        said = OF_PRODUCTS.get(flag, said)
+    if made.corrected or made.contains_correction:
+        said = OF_CORRECTED.get(flag, said)
+    return OF_DOUBLY_ROBUST.get(flag, said) if made.contains_correction else said
+
+
+def remarks(named: Iterable[tuple[str, Iterable[str]]]) -> list[tuple[str, list[str], str]]:
+    """Flag, estimators and sentence, of estimators with their flags: one entry for each different sentence.
+
+    >>> [(flag, names) for flag, names, _ in remarks([("WIS", ["low-ess"]), ("IS", ["low-ess"])])]
+    [('low-ess', ['WIS', 'IS'])]
+    """
+    found: dict[tuple[str, str], list[str]] = {}
+    for name, flags in named:
+        for flag in flags:
+            found.setdefault((flag, remark(flag, name)), []).append(name)
+    order = list(FLAGS)
+    ranked = sorted(found.items(), key=lambda entry: order.index(entry[0][0]))
+    return [(flag, names, said) for (flag, said), names in ranked]
+
 
 @dataclass(frozen=True)
 class Interval:
@@ -41,6 +87,11 @@ class Interval:
     upper: float
     sampling_error: float
     bias_allowance: float
+
+
+def finite(number: float | None) -> float | None:
+    """The number as JSON can hold it: infinity and NaN are null."""
+    return float(number) if number is not None and np.isfinite(number) else None
 
 
 class Estimate:
@@ -160,19 +211,16 @@ class Estimate:
 
     def explain(self) -> str:
         """The flags in words, one a line."""
-        return "\n".join(FLAGS[flag] for flag in self.flags) or "Nothing to remark."
+        return "\n".join(remark(flag, self.name) for flag in self.flags) or "Nothing to remark."
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON."""
         return {
-            "value": self.value,
-            "std_error": self.std_error,
-            # JSON has no infinity: an open end is null.
-            "interval": None
-            if self.interval is None
-            else [end if np.isfinite(end) else None for end in self.interval],
+            "value": finite(self.value),
+            "std_error": finite(self.std_error),
+            "interval": None if self.interval is None else [finite(end) for end in self.interval],
             "ess": self.ess,
-            "bias": self.bias,
+            "bias": finite(self.bias),
             "dropped": self.dropped,
             "flags": list(self.flags),
         }

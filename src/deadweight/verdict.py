@@ -65,6 +65,9 @@ def verdict(estimate: Estimate, baseline: Estimate | float) -> Verdict:
     if interval is None:
         return Verdict("cannot tell", ("No interval was asked for.",), math.nan, (-math.inf, math.inf))
     centre = estimate.centre
+    if not math.isfinite(centre):
+        why = f"{estimate.name} has no finite value: its weights leave the range of floating-point numbers."
+        return Verdict("cannot tell", (why,), math.nan, (-math.inf, math.inf))
     value = baseline.value if isinstance(baseline, Estimate) else float(baseline)
     lower, upper, how = _difference(estimate, baseline, interval, centre - value)
     name = "the behaviour policy" if isinstance(baseline, Estimate) else "the baseline"
@@ -79,7 +82,8 @@ def verdict(estimate: Estimate, baseline: Estimate | float) -> Verdict:
     answer = "better" if lower > slack else "worse" if upper < -slack else "cannot tell"
     reasons = [numbers]
     if answer == "cannot tell":
-        reasons.append("No difference at all lies within that range.")
+        rounded = "" if lower <= 0.0 <= upper else ", up to rounding"
+        reasons.append(f"The range includes zero{rounded}.")
     if "no-support" in estimate.flags:
         reasons.append("Actions that were never logged are left out of this comparison.")
     return Verdict(answer, tuple(reasons), centre - value, (lower, upper))

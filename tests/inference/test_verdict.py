@@ -61,3 +61,10 @@ def test_wrong_propensities_forbid_one() -> None:
 def test_no_interval_no_verdict() -> None:
     found = dw.estimate("WIS", bandit(), [[0.1, 0.9]], PI_B, interval=None)
     assert verdict(found, 0.0).answer == "cannot tell"
+
+
+def test_undecided_is_said_plainly() -> None:
+    table = dw.evaluate(bandit(), PI_B, PI_B, ["BEHAVIOUR", "WIS"])
+    lower, upper = table.verdict.interval
+    assert lower <= 0 <= upper
+    assert table.verdict.reasons[-1] == "The range includes zero."

@@ -81,6 +81,6 @@ def _closing(ev: Evaluation, logs: int) -> str:
     return (
         f"\nValues are of the first log, RMSE (root mean squared error) of {logs} logs of this size. ESS is "
         f"how many\nof the {best.n_episodes:,} episodes effectively carry the weights. State-based "
-        "estimators drop the ratios of states\nin which the action hardly matters, chosen from the log.\n"
+        "estimators drop the ratios of states\nthat a rule takes for negligible, chosen from the log.\n"
         f"C-WSPDIS of the first log with its 95 % interval: {best.value:.4f} [{lower:.4f}, {upper:.4f}]."
     )

@@ -11,7 +11,7 @@ from deadweight.report.content.estimates import EstimateRow
 from deadweight.report.markup import Markup, element
 from deadweight.report.numbers import Format, count, share
 from deadweight.report.sections.parts import figure, key_entry, note, row, section, table
-from deadweight.results import FLAGS
+from deadweight.results import remarks
 
 KEY = (
     key_entry(element("rect", x=8.5, y=2.5, width=11, height=11, class_="marker plain"), "plain"),
@@ -33,7 +33,7 @@ def estimates_section(content: Content, form: Format) -> Markup:
         element(
             "p",
             "Each line estimates what the new policy would earn in an episode. State-based estimators drop "
-            "the weights of states in which the action hardly matters; ",
+            "the weights of states that a rule takes for negligible; ",
             element("strong", headline.name),
             " is the one behind the verdict.",
         ),
@@ -80,15 +80,10 @@ def _row(each: EstimateRow, first: bool, form: Format) -> Markup:
 
 
 def _remarks(rows: list[EstimateRow]) -> Markup | None:
-    found = [flag for flag in FLAGS if any(flag in each.flags for each in rows)]
+    found = remarks((each.name, each.flags) for each in rows)
     if not found:
         return None
     entries = [
-        element(
-            "li",
-            element("b", flag),
-            f" ({', '.join(each.name for each in rows if flag in each.flags)}): {FLAGS[flag]}",
-        )
-        for flag in found
+        element("li", element("b", flag), f" ({', '.join(names)}): {said}") for flag, names, said in found
     ]
     return element("div", element("h3", "Remarks"), element("ul", entries), class_="remarks")
