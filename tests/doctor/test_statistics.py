@@ -35,3 +35,43 @@ def test_a_hidden_cause_of_the_behaviour_is_no_false_alarm():
 
 def test_wrong_probabilities_are_seen():
     assert [one.code for one in doctor(bandit(0.3, 0.4))] == ["DW423"]
+
+
+def purchases(share, n=2000, seed=0):
+    """A log in which few episodes earn anything, and what they earn has a long tail."""
+    rng = np.random.default_rng(seed)
+    spent = np.exp(rng.normal(3, 1, n)) * (rng.random(n) < share)
+    return {**bandit(0.3, 0.3, n, seed), "reward": spent}
+
+
+@pytest.mark.parametrize("share", [0.005, 0.02, 0.04, 0.2, 0.6, 1.0])
+def test_ordinary_purchases_are_no_outliers(share):
+    alarms = sum("DW603" in [one.code for one in doctor(purchases(share, seed=k))] for k in range(10))
+    # One amount in 12,000 lies 20 spreads out, so 10 logs with every episode a purchase have 1.7 on average.
+    assert alarms <= (5 if share == 1.0 else 3)
+
+
+@pytest.mark.parametrize("share", [0.005, 0.02, 0.2, 1.0])
+def test_a_purchase_in_the_wrong_unit_is_one(share):
+    log = purchases(share)
+    where = int(np.flatnonzero(log["reward"])[0])
+    log["reward"][where] *= 10_000
+    found = [one for one in doctor(log) if one.code == "DW603"]
+    assert [row["row"] for one in found for row in one.rows][:1] == [where]
+
+
+def test_doing_nothing_is_an_action():
+    log = bandit(0.3, 0.3)
+    log["action"] = np.where(log["action"] == 1, "drug", "none")
+    assert not list(doctor(log))
+    log["action"] = np.where(log["action"] == "none", "null", "drug")
+    assert [one.code for one in doctor(log)] == ["DW332"]
+
+
+def test_blank_rewards_may_be_zeros():
+    log = bandit(0.3, 0.3)
+    log["earned"] = log.pop("reward")
+    log["earned"][::2] = np.nan
+    (found,) = doctor(log, columns={"reward": "earned"}).errors
+    assert found.code == "DW305"
+    assert "table['earned'].fillna(0)" in found.fix

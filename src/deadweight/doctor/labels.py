@@ -14,6 +14,8 @@ from deadweight.typing import IntArray
 
 Run = Callable[[Case], Found | None]
 ROLES = ("state", "action")
+# Doing nothing is an action, and often called so.
+NO_ACTION = "none"
 LOOKALIKES = {
     "terminated": ("done", "dones", "terminal", "is_terminal", "is_last", "end", "ended", "terminations"),
     "truncated": ("timeout", "timeouts", "truncation", "truncations", "censored"),
@@ -57,12 +59,13 @@ def variants(name: str) -> Run:
 
 
 def named_nothing(name: str) -> Run:
-    """A label such as 'NA', 'None' or ''."""
+    """A label such as 'NA', 'null' or ''; an action may be called 'none'."""
+    words = {word for word in MEANS_MISSING if not (name == "action" and word == NO_ACTION)}
 
     def run(case: Case) -> Found | None:
         column = case.table.labels(name)
         labels = [] if column.distinct is None else list(column.distinct)
-        wrong = [i for i, v in enumerate(labels) if isinstance(v, str) and v.strip().lower() in MEANS_MISSING]
+        wrong = [i for i, v in enumerate(labels) if isinstance(v, str) and v.strip().lower() in words]
         if not wrong:
             return None
         rows = _rows_with(case, name, wrong)

@@ -123,7 +123,15 @@ def step_unreadable(table: LogTable) -> Found | None:
 def reward_missing(table: LogTable) -> Found | None:
     """A row without a reward, or NaN."""
     rows = np.flatnonzero(table.numbers("reward").missing)
-    return _missing(table, "reward", rows) if rows.size else None
+    if not rows.size:
+        return None
+    column = repr(table.names["reward"])
+    return Found(
+        _missing(table, "reward", rows).problem,
+        f"Write 0 where a blank means that nothing was earned, for example with pandas: table[{column}] = "
+        f"table[{column}].fillna(0). Where the reward is not known, fill it in or remove the episode.",
+        rows,
+    )
 
 
 def reward_unreadable(table: LogTable) -> Found | None:
