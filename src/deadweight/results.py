@@ -36,8 +36,8 @@ FLAGS = {
 
 # Where a flag means something else for some estimators.
 OF_CORRECTED = {
-    "all-dropped": "Nearly every logged step is dropped: how the evaluation policy differs from the behaviour "
-    "policy is told by the model, hardly by the weights.",
+    "all-dropped": "Nearly every logged step is dropped: how the evaluation policy differs from the "
+    "behaviour policy is told by the model, hardly by the weights.",
 }
 OF_DOUBLY_ROBUST = {
     "low-ess": "Fewer than ten effective episodes carry the weights: a handful of episodes decide how the "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -155,3 +156,21 @@ def test_parse_columns():
     assert parse_columns("a=b=c , d = e") == {"a": "b=c", "d": "e"}
     with pytest.raises(OptionError, match="without a name"):
         parse_columns("a=")
+
+
+def test_the_recommended_command_has_the_options_that_were_given(tmp_path, monkeypatch, capsys):
+    log, target = tmp_path / "my log.csv", tmp_path / "policy.csv"
+    sound().rename(columns={"episode": "stay"}).assign(reward="high").to_csv(log, index=False)
+    target.write_text("state,action,prob\nward,treat,0.9\nward,wait,0.1\nicu,treat,1\nhome,wait,1\n")
+    options = ["--target", str(target), "--columns", "episode=stay,reward=reward"]
+    monkeypatch.setattr(sys, "argv", ["deadweight", "evaluate", str(log), *options])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    command = shlex.split(capsys.readouterr().err.split(" by: ")[1])
+    assert command == ["deadweight", "doctor", str(log), *options]
+    monkeypatch.setattr(sys, "argv", command)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 1
+    assert "DW307" in capsys.readouterr().out

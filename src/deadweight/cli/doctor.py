@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+import shlex
 import sys
 from pathlib import Path
 
@@ -43,6 +44,18 @@ def parse_columns(text: str) -> dict[str, str]:
             fix="For example --columns episode=stay_id,state=ward.",
         )
     return {ours.strip(): theirs.strip() for ours, _, theirs in pairs}
+
+
+def doctor_command(log: Path, target: Path | None = None, columns: str = "") -> str:
+    """The command that examines a log, ready to be pasted, with the options that were given.
+
+    >>> doctor_command(Path("my log.csv"), columns="episode=stay_id")
+    "deadweight doctor 'my log.csv' --columns episode=stay_id"
+    """
+    words = ["deadweight", "doctor", str(log)]
+    words += [] if target is None else ["--target", str(target)]
+    words += ["--columns", columns] if columns else []
+    return shlex.join(words)
 
 
 def _unreadable(source: str, error: DeadweightError) -> dict[str, object]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from deadweight.behaviour import cross_fitted_propensities
-from deadweight.cli.doctor import parse_columns
+from deadweight.cli.doctor import doctor_command, parse_columns
 from deadweight.cli.streams import is_streamed, streamed_behaviour, with_stream
 from deadweight.cli.tables import print_table
 from deadweight.doctor import examine
@@ -21,7 +21,7 @@ from deadweight.io.findings import Finding
 from deadweight.io.table import open_table
 from deadweight.policies import TabularPolicy
 from deadweight.question import Log
-from deadweight.results import FLAGS
+from deadweight.results import remarks
 from deadweight.trajectories import Trajectories
 
 ANSWERS = ("better", "worse", "cannot tell")
@@ -72,7 +72,8 @@ def evaluate(request: Request) -> int:
         raise DataError(
             f"{request.log} cannot be evaluated: {found.errors[0].problem}"
             + (f" ({len(found.errors) - 1} more errors.)" if len(found.errors) > 1 else ""),
-            fix=f"See all of them, with what to do, by: deadweight doctor {request.log}",
+            fix="See all of them, with what to do, by: "
+            + doctor_command(request.log, request.target, request.columns),
         )
     from deadweight.io.read import log_of
 
@@ -167,11 +168,11 @@ def _print(ev: Evaluation, findings: tuple[Finding, ...], written: Path | None) 
     print(f"\nVerdict: {ev.verdict.answer}.")
     for reason in ev.verdict.reasons:
         print(f"  {reason}")
-    flags = list(dict.fromkeys(flag for estimate in ev.estimates.values() for flag in estimate.flags))
+    flags = remarks((name, estimate.flags) for name, estimate in ev.estimates.items())
     if flags:
         print("\nFlags:")
-    for flag in flags:
-        print(f"  {flag}: {FLAGS[flag]}")
+    for flag, names, said in flags:
+        print(f"  {flag} ({', '.join(names)}): {said}")
     for finding in findings:
         _say(f"{finding.severity.capitalize()} {finding.code}: {finding.problem}")
     conventions = ev.conventions
