@@ -57,7 +57,7 @@ class Case:
 
     def estimate(self, name: str, **options: Any) -> dw.Estimate:
         """The library's estimate of this problem, without an interval unless one is asked for."""
-        options = {"drop": self.drop, "gamma": self.gamma, "interval": None, **options}
+        options = {"drop": self.drop, "gamma": self.gamma, "interval": None, "solve": "longest", **options}
         return dw.estimate(name, self.log, self.pi_e, self.pi_b, **options)
 
     def __repr__(self) -> str:

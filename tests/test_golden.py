@@ -23,7 +23,7 @@ def log_of(case):
 
 def request(key):
     """Estimator name and options behind a key of the golden files."""
-    options = {"unseen": "terminate", "unseen_actions": "zero"}
+    options = {"unseen": "terminate", "unseen_actions": "zero", "solve": "longest"}
     name, *rest = key.split("_")
     if name == "SDRE":
         options["mode"] = rest[0]
@@ -67,5 +67,5 @@ def test_model(case):
     q = dw.q_values(model, np.array(data["pi_e"]), log.horizon)
     np.testing.assert_allclose(q[0], expected["Q_t0"], rtol=1e-10)
     np.testing.assert_allclose((q[0] * data["pi_e"]).sum(axis=1), expected["V_t0"], rtol=1e-10)
-    found = dw.estimate("DM", log, data["pi_e"], data["pi_b"], unseen="terminate")
+    found = dw.estimate("DM", log, data["pi_e"], data["pi_b"], unseen="terminate", solve="longest")
     assert found.value == pytest.approx(expected["DM"], rel=1e-10)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deadweight.errors import MDPError
-from deadweight.typing import FloatArray, IntArray
+from deadweight.typing import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from deadweight.transitions import Sparse
@@ -44,14 +44,35 @@ def reached(chain: Sparse, d0: FloatArray) -> IntArray:
     return np.sort(nodes[nodes < d0.size]).astype(np.int64)
 
 
-def check_terminates(chain: Sparse, states: IntArray) -> None:
-    """Refuse a chain in which one of the given states cannot reach termination."""
+def ending(chain: Sparse) -> BoolArray:
+    """(S,) states from which the chain is sure to terminate: it reaches no state that cannot."""
+    n = chain.shape[0]
+    stuck = np.setdiff1d(np.arange(n), _leading_to(chain, [n]))
+    fine = np.ones(n, dtype=bool)
+    if stuck.size:
+        fine[_leading_to(chain, stuck)] = False
+    return fine
+
+
+def _leading_to(chain: Sparse, targets: IntArray | list[int]) -> IntArray:
+    """States from which the chain may get to one of the targets, themselves included; S is termination."""
     from scipy import sparse
     from scipy.sparse.csgraph import breadth_first_order
 
     n = chain.shape[0]
-    graph = sparse.vstack([chain, sparse.csr_array((1, n + 1))], format="csr").T.tocsr()
-    stuck = np.setdiff1d(states, breadth_first_order(graph, n, return_predecessors=False))
+    # A node that leads to nothing is added, from which the reversed chain starts at all targets.
+    start = np.zeros(n + 1)
+    start[targets] = 1.0
+    square = sparse.vstack([chain, sparse.csr_array((1, n + 1))], format="csr").T
+    graph = sparse.block_array([[square, None], [sparse.csr_array(start[None, :]), None]], format="csr")
+    graph = sparse.csr_array((graph.data, graph.indices, graph.indptr), shape=(n + 2, n + 2))
+    nodes = breadth_first_order(graph, n + 1, return_predecessors=False)
+    return np.sort(nodes[nodes < n]).astype(np.int64)
+
+
+def check_terminates(chain: Sparse, states: IntArray) -> None:
+    """Refuse a chain in which one of the given states cannot reach termination."""
+    stuck = np.setdiff1d(states, _leading_to(chain, [chain.shape[0]]))
     if stuck.size:
         raise MDPError(
             f"The value until termination does not exist: the policy reaches state {stuck[0]} and never "

@@ -1,13 +1,14 @@
-"""Checks of probabilities that logs and policies share, each with the remedy."""
+"""Checks of what logs and policies are made of: probabilities, offsets, ends; each with the remedy."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 
-from deadweight.errors import DataError, DeadweightError, SupportError
-from deadweight.typing import FloatArray
+from deadweight.errors import DataError, DeadweightError, OptionError, SupportError, first_few
+from deadweight.typing import BoolArray, FloatArray, IntArray
 
 
 def look_like_logs(values: FloatArray) -> bool:
@@ -47,3 +48,69 @@ def check_probability_column(
             fix="A logged action has a positive behaviour probability: correct the column, or estimate it "
             "with deadweight.estimate_behaviour(log).",
         )
+
+
+def check_offsets(offsets: npt.ArrayLike, n: int) -> IntArray:
+    """First rows of the episodes of n steps, then n; an error where they are not that."""
+    given = np.asarray(offsets)
+    if given.ndim != 1 or given.dtype.kind not in "iu" or len(given) < 2:
+        if n == 0:
+            raise DataError("A log needs at least one episode; found none.", fix="Check where it comes from.")
+        raise DataError(
+            f"offsets must be whole numbers, first row of each episode and then the number of steps ({n}); "
+            f"found {given.dtype} of shape {given.shape}.",
+            fix="For episodes of lengths L, offsets = [0, *cumsum(L)].",
+        )
+    lengths = np.diff(given.astype(np.int64))
+    if given[0] != 0 or given[-1] != n or (lengths < 0).any():
+        raise DataError(
+            f"offsets must start at 0, never fall, and end at the number of steps ({n}); found "
+            f"{given[0]} to {given[-1]}" + (", falling in between." if (lengths < 0).any() else "."),
+            fix="For episodes of lengths L, offsets = [0, *cumsum(L)].",
+        )
+    empty = np.flatnonzero(lengths == 0)
+    if empty.size:
+        raise DataError(
+            f"Every episode needs at least one step; found none in episodes {first_few(empty)}.",
+            fix="Leave empty episodes out, or log the step at which they began.",
+        )
+    return given.astype(np.int64, copy=False)
+
+
+def checked_time_limit(steps: int) -> int:
+    """The time limit as a positive whole number."""
+    if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 1:
+        raise OptionError(
+            f"time_limit is a whole number of steps, at least 1, or None; found {steps!r}.",
+            fix="Give the number of steps after which episodes were cut.",
+        )
+    return int(steps)
+
+
+def within_limit(lengths: IntArray, limit: int) -> BoolArray:
+    """(n,) True for the episodes that ended before the time limit."""
+    longer = np.flatnonzero(lengths > limit)
+    if longer.size:
+        raise DataError(
+            f"With a time limit of {limit} steps no episode is longer; found {lengths.max()} steps "
+            f"({len(longer)} episodes are longer, the first is number {longer[0]}).",
+            fix="Give the limit that the log was made with, or None; or say how each episode ended.",
+        )
+    within: BoolArray = lengths < limit
+    return within
+
+
+def check_terminated(terminated: npt.ArrayLike | None, n_episodes: int, n_steps: int) -> BoolArray:
+    """(n,) flags; all True where none are given."""
+    if terminated is None:
+        return np.ones(n_episodes, dtype=bool)
+    flags = np.asarray(terminated)
+    if flags.shape != (n_episodes,):
+        raise DataError(
+            f"terminated must have one flag an episode ({n_episodes}); found shape {flags.shape}"
+            + (" (one a step)." if flags.shape == (n_steps,) else "."),
+            fix="Take the flag of each episode's last step.",
+        )
+    if flags.dtype.kind not in "biu" or not np.isin(flags, (0, 1)).all():
+        raise DataError(f"terminated must hold True or False; found {first_few(np.unique(flags))}.")
+    return flags.astype(bool)

@@ -7,6 +7,8 @@ remedy goes on a line of its own, so that the command line can print an error as
 from __future__ import annotations
 
 import difflib
+import sys
+import warnings
 from collections.abc import Iterable
 
 
@@ -63,6 +65,21 @@ class MissingExtra(DeadweightError, ImportError):
             f"{what} needs an optional dependency that is not installed.",
             fix=f"Install it with: pip install 'deadweight[{extra}]'",
         )
+
+
+class Assumption(UserWarning):
+    """Something about a log that nobody said and that was therefore inferred; the message says how to say it."""
+
+
+def assume(message: str) -> None:
+    """Warn of an assumption, in the name of the first caller outside this package."""
+    frame, level = sys._getframe(1), 2
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "deadweight":
+        following = frame.f_back
+        if following is None:
+            break
+        frame, level = following, level + 1
+    warnings.warn(message, Assumption, stacklevel=level)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

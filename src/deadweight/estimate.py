@@ -232,7 +232,7 @@ def _flags(plan: Plan, ess: float | None, share: float, kind: str | None) -> lis
         found.append("all-dropped")
     if plan.recipe.state_based and share == 0.0:
         found.append("none-dropped")
-    if question.terminated < question.n:
+    if question.cut_early > 0:
         found.append("truncated")
     if plan.name != "BEHAVIOUR" and _lacks_support(question):
         found.append("no-support")

@@ -189,16 +189,6 @@ def backward(
         yield t, q.T, v[:-1]
 
 
-def steps_until_settled(mdp: TabularMDP, pi: Any, gamma: float = 1.0, most: int = 100_000) -> int | None:
-    """After how many steps more of them change no value beyond rounding; None if they always would."""
-    before: FloatArray = np.zeros(mdp.n_states)
-    for t, _, v_t in backward(mdp, pi, most, gamma):
-        if np.abs(v_t - before).max() <= 1e-15 * max(1.0, np.abs(v_t).max()):
-            return most - t
-        before = v_t
-    return None
-
-
 def q_values(mdp: TabularMDP, pi: Any, horizon: int, gamma: float = 1.0) -> FloatArray:
     """Q_t(s, a) of pi for t = 0..H-1 with H - t steps to go: (H, S, A).
 
@@ -213,15 +203,20 @@ def q_values(mdp: TabularMDP, pi: Any, horizon: int, gamma: float = 1.0) -> Floa
     return q
 
 
-def gaps(mdp: TabularMDP, pi: Any, horizon: int, gamma: float = 1.0) -> FloatArray:
+def gaps(
+    mdp: TabularMDP, pi: Any, horizon: int, gamma: float = 1.0, before: int | None = None
+) -> FloatArray:
     r"""How much one action can matter in each state: :math:`\max_t (\max_a Q_t - \min_a Q_t)`, (S,).
 
-    A running maximum: memory does not grow with the horizon.
+    A running maximum: memory does not grow with the horizon. Only steps `before` a given one are looked at,
+    if one is given.
     """
     gap = np.zeros(mdp.n_states)
     high, low = np.empty_like(gap), np.empty_like(gap)
     v_tp1: FloatArray | None = None
     for t, q_t, v_t in backward(mdp, pi, horizon, gamma):
+        if before is not None and t >= before:
+            continue
         np.maximum.reduce(q_t, axis=1, out=high)
         np.minimum.reduce(q_t, axis=1, out=low)
         np.subtract(high, low, out=high)

@@ -24,6 +24,7 @@ CHOICES: Mapping[str, tuple[str | None, ...]] = MappingProxyType(
         "unseen_actions": ("renormalise", "zero"),
         "given": ("state", "reward", "return"),
         "unseen": ("pool", "terminate", "mean"),
+        "solve": ("settled", "longest"),
     }
 )
 
@@ -36,6 +37,7 @@ PUBLISHED: Mapping[str, Any] = MappingProxyType(
         "mode": "published",
         "unseen_actions": "zero",
         "unseen": "terminate",
+        "solve": "longest",
     }
 )
 """The conventions of the authors' code. It leaves `window` alone: None in their lift tables, 10 elsewhere."""
@@ -58,6 +60,8 @@ class Options:
       given: what CIS conditions on.
       model: a `TabularMDP` to use instead of the fitted one.
       unseen: what an unseen (s, a) does in the fitted model; see `fit_mdp`.
+      solve: a model without a horizon of its own is solved until its values are "settled" if no episode was
+        cut, over the longest episode's steps otherwise; or always over the "longest" episode's.
       return_range: lowest and highest return that an episode can have, for intervals that hold in any sample.
       bias_trust: how many times the estimated biases the "auto" interval allows for.
       cross_check: the "auto" interval also allows for the distance between an estimate that leans on weights
@@ -77,6 +81,7 @@ class Options:
     given: str = "state"
     model: TabularMDP | None = None
     unseen: str = "pool"
+    solve: str = "settled"
     return_range: tuple[float, float] | None = None
     bias_trust: float = 1.0
     cross_check: bool = True

@@ -15,11 +15,12 @@ import numpy.typing as npt
 
 from deadweight.arithmetic import sums_by
 from deadweight.errors import EstimationError, OptionError, PolicyError
-from deadweight.mdp import TabularMDP, backward, check_gamma, steps_until_settled
+from deadweight.mdp import TabularMDP, backward, check_gamma, gaps
 from deadweight.model import Counts, count, mdp_from_counts
 from deadweight.options import Options
 from deadweight.pairs import PolicyPair, pair_policies
 from deadweight.policies import TabularPolicy, frequencies
+from deadweight.settling import Settled, settle
 from deadweight.stored import Stored
 from deadweight.trajectories import Trajectories
 from deadweight.typing import FloatArray, IntArray
@@ -129,18 +130,47 @@ class Question:
             )
         return given
 
+    @property
+    def time_limit(self) -> int | None:
+        """Steps after which episodes were cut, where there is such a limit."""
+        return self.parts.time_limit if isinstance(self.parts, Stored) else self.parts[0].time_limit
+
+    @cached_property
+    def cut_early(self) -> int:
+        """Number of episodes that were cut elsewhere than at the time limit."""
+        if isinstance(self.parts, Stored):
+            return self.parts.census.cut_early
+        return sum(part.n_cut_early for part in self.parts)
+
+    @property
+    def has_end(self) -> bool:
+        """Whether the model has no horizon, of its own or by a cut: then it is solved until it settles."""
+        given = self.options.model
+        return (
+            self.options.solve == "settled"
+            and (given is None or given.horizon is None)
+            and self.time_limit is None
+            and self.terminated == self.n
+        )
+
+    @cached_property
+    def settled(self) -> Settled | None:
+        """Values until the end; None where the model has a horizon, or where they never settle."""
+        model = self.model  # first: the pass for its counts takes a stored log's census as well
+        return self._settled(model) if self.has_end else None
+
     @cached_property
     def model_horizon(self) -> int:
-        """Steps over which the model is solved, at least the longest episode.
+        """Steps over which a model that is not settled is solved, at least the longest episode.
 
-        A fitted model has no other horizon. A given one has its own, or none: then it is solved until its
-        values settle, so that they do not depend on how long the logged episodes happen to be.
+        A given model may have a horizon of its own, and a fitted one that of a time limit which no episode
+        has reached; else it is the longest episode.
         """
         given = self.options.model
-        if given is None:
-            return self.horizon
-        own = given.horizon or steps_until_settled(self.model, self.pi_e("A given model"), self.gamma) or 0
-        return max(self.horizon, own)
+        own = given.horizon if given is not None else None
+        if own is None and self.options.solve == "settled":
+            own = self.time_limit
+        return max(self.horizon, own or 0)
 
     def pi_e(self, what: str) -> FloatArray:
         """(S, A) pi_e of all actions, which `what` needs."""
@@ -183,15 +213,39 @@ class Question:
         return Values(np.stack([q for q, _ in solved]), np.stack([v for _, v in solved]), fold_of)
 
     @cached_property
+    def gaps(self) -> FloatArray:
+        """(S,) the Q gap, max_t (max_a Q_t - min_a Q_t) over the steps of the log: the only one there is."""
+        if self.settled is not None:
+            q = self.settled.q
+            return np.asarray(q.max(axis=1) - q.min(axis=1))
+        if "values" not in vars(self):  # a running maximum needs no table of all steps
+            pi_e = self.pi_e("The Q gap")
+            return gaps(self.model, pi_e, self.model_horizon, self.gamma, before=self.horizon)
+        q = self.values.q[0]
+        high, low = q[:, :, 0].copy(), q[:, :, 0].copy()
+        for action in range(1, q.shape[2]):
+            np.maximum(high, q[:, :, action], out=high)
+            np.minimum(low, q[:, :, action], out=low)
+        return np.asarray(np.subtract(high, low).max(axis=0))
+
+    @cached_property
     def delta(self) -> FloatArray:
         """(T, S) sum_a (pi_e - pi_b)(a|s) Q_t(s, a): what one dropped visit loses."""
         gain = self.pi_e("The bias of a drop") - self.pi_b
         delta: FloatArray = np.einsum("tsa,sa->ts", self.values.q[0], gain)
         return delta
 
+    def _settled(self, model: TabularMDP) -> Settled | None:
+        return settle(model, self.pi_e("A model of the log"), self.gamma, self.horizon)
+
     def _solve(self, model: TabularMDP) -> tuple[FloatArray, FloatArray]:
         q = np.empty((self.horizon, *model.r.shape))
         v = np.empty((self.horizon, model.n_states))
+        if self.has_end:
+            settled = self.settled if model is self.model else self._settled(model)
+            if settled is not None:
+                q[:], v[:] = settled.q, settled.v
+                return q, v
         for t, q_t, v_t in backward(model, self.pi_e("A model of the log"), self.model_horizon, self.gamma):
             if t < self.horizon:
                 q[t], v[t] = q_t, v_t

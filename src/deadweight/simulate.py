@@ -109,7 +109,14 @@ def simulate(
         following = np.append(states[1:], -1)
         following[offsets[1:] - 1] = last
     return Trajectories(
-        states, actions, rewards, offsets, probs.ravel()[pair], terminated=~cut, next_states=following
+        states,
+        actions,
+        rewards,
+        offsets,
+        probs.ravel()[pair],
+        terminated=~cut,
+        next_states=following,
+        time_limit=limit,
     )
 
 

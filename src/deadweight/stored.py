@@ -28,12 +28,14 @@ class Census:
       horizon: steps of the longest episode.
       terminated: episodes that ended by termination.
       top: largest index of a state and of an action that occurs.
+      cut_early: episodes that were cut elsewhere than at the time limit.
     """
 
     sizes: tuple[int, ...]
     horizon: int
     terminated: int
     top: tuple[int, int]
+    cut_early: int = 0
 
     @classmethod
     def of(cls, pieces: Sequence[Trajectories]) -> Census:
@@ -46,6 +48,7 @@ class Census:
                 max(max(int(log.states.max()), int(log._last_successor.max())) for log in pieces),
                 max(int(log.actions.max()) for log in pieces),
             ),
+            sum(log.n_cut_early for log in pieces),
         )
 
     def merge(self, other: Census) -> Census:
@@ -55,6 +58,7 @@ class Census:
             max(self.horizon, other.horizon),
             self.terminated + other.terminated,
             (max(self.top[0], other.top[0]), max(self.top[1], other.top[1])),
+            self.cut_early + other.cut_early,
         )
 
     @property
@@ -70,12 +74,14 @@ class Stored(Sequence[Trajectories]):
       executor: who fetches and sums the parts.
       state_labels, action_labels: of all parts.
       n_steps: rows of all parts.
+      time_limit: of the whole log; see `deadweight.ends`.
     """
 
     executor: Executor
     state_labels: Labels
     action_labels: Labels
     n_steps: int
+    time_limit: int | None = None
 
     @abstractmethod
     def fetch(self, part: int) -> Any:

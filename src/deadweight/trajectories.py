@@ -15,8 +15,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from deadweight.checks import check_log_probabilities, check_probability_column
-from deadweight.errors import DataError, first_few
+from deadweight.checks import (
+    check_log_probabilities,
+    check_offsets,
+    check_probability_column,
+    check_terminated,
+    checked_time_limit,
+    within_limit,
+)
+from deadweight.errors import DataError
 from deadweight.labels import as_column, encode, plain
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray, Labels
 
@@ -33,6 +40,8 @@ class Trajectories:
       terminated: one flag an episode; False where the log was cut. Default: all True.
       next_states: one label a step; only that of a truncated episode's last step adds information, and -1
         (or None) there means that it is unknown, unless -1 is a state.
+      time_limit: where `terminated` is not given, episodes of exactly so many steps were cut; no episode is
+        longer. With `terminated` it only says where cut episodes were cut.
 
     Example:
       >>> log = Trajectories([0, 1, 0], [1, 0, 1], [0.0, 1.0, 5.0], [0, 2, 3])
@@ -50,12 +59,16 @@ class Trajectories:
         target_probs: npt.ArrayLike | None = None,
         terminated: npt.ArrayLike | None = None,
         next_states: npt.ArrayLike | None = None,
+        time_limit: int | None = None,
     ) -> None:
         state_column = as_column(states, "state")
         action_column = as_column(actions, "action")
         n = len(state_column)
-        self.offsets = _frozen(_check_offsets(offsets, n))
-        self.terminated = _frozen(_check_terminated(terminated, self.n_episodes, n))
+        self.offsets = _frozen(check_offsets(offsets, n))
+        self.terminated = _frozen(check_terminated(terminated, self.n_episodes, n))
+        self.time_limit = None if time_limit is None else checked_time_limit(time_limit)
+        if self.time_limit is not None and terminated is None:
+            self.terminated = _frozen(within_limit(self.lengths, self.time_limit))
         self.rewards = _frozen(self._check_rewards(rewards, n))
         _check_length("actions", action_column, n)
         self.propensities = self._probabilities(propensities, "behaviour_prob", n, positive=True)
@@ -80,6 +93,7 @@ class Trajectories:
         terminated: Sequence[bool] | None = None,
         next_states: Sequence[Sequence[Any]] | None = None,
         propensities: Sequence[Sequence[float]] | None = None,
+        time_limit: int | None = None,
     ) -> Trajectories:
         """From lists of (state, action, reward), one list an episode.
 
@@ -111,6 +125,7 @@ class Trajectories:
             propensities=None if propensities is None else [p for one in propensities for p in one],
             terminated=None if terminated is None else list(terminated),
             next_states=None if next_states is None else _flatten_labels(next_states),
+            time_limit=time_limit,
         )
 
     @classmethod
@@ -128,6 +143,7 @@ class Trajectories:
         terminated: BoolArray,
         last_successor: IntArray,
         has_next_states: bool,
+        time_limit: int | None = None,
     ) -> Trajectories:
         """From columns that have been checked and encoded before; nothing is looked at again."""
         log = object.__new__(cls)
@@ -137,6 +153,7 @@ class Trajectories:
         log.target_probs = None if target_probs is None else _frozen(target_probs)
         log.state_labels, log.action_labels = state_labels, action_labels
         log._last_successor, log.has_next_states = last_successor, has_next_states
+        log.time_limit = time_limit
         return log
 
     # --- sizes ---------------------------------------------------------------------------------------
@@ -213,6 +230,7 @@ class Trajectories:
             terminated=self.terminated[chosen],
             last_successor=self._last_successor[chosen],
             has_next_states=self.has_next_states,
+            time_limit=self.time_limit,
         )
 
     def with_propensities(self, propensities: npt.ArrayLike) -> Trajectories:
@@ -225,6 +243,30 @@ class Trajectories:
         other = copy(self)
         other.propensities = self._probabilities(propensities, "behaviour_prob", self.n_steps, positive=True)
         return other
+
+    def with_time_limit(self, steps: int, *, says_ends: bool = False) -> Trajectories:
+        """The same log, in which episodes of exactly so many steps were cut by a time limit.
+
+        Nobody knows where their last steps led; how the other episodes ended stays what it was. Of a log that
+        says itself how its episodes end, the limit only says where cut ones were cut.
+
+        >>> log = Trajectories.from_episodes([[(0, 0, 1.0), (0, 1, 0.0)], [(0, 1, 2.0)]])
+        >>> log.with_time_limit(2).terminated
+        array([False,  True])
+        """
+        other = copy(self)
+        other.time_limit = checked_time_limit(steps)
+        if not says_ends:
+            other.terminated = _frozen(self.terminated & within_limit(self.lengths, other.time_limit))
+        return other
+
+    @property
+    def n_cut_early(self) -> int:
+        """Number of episodes that were cut elsewhere than at the time limit."""
+        cut: BoolArray = ~self.terminated
+        if self.time_limit is not None:
+            cut = cut & (self.lengths != self.time_limit)
+        return int(np.count_nonzero(cut))
 
     def split(self, parts: int) -> list[Trajectories]:
         """The log cut into at most `parts` runs of whole episodes of about equal number."""
@@ -351,44 +393,3 @@ def _check_length(name: str, column: AnyArray, n: int) -> None:
             f"Every column must have one entry a step: states have {n}, {name} has shape {column.shape}.",
             fix=f"Check that {name} is flat and comes from the same rows as the states.",
         )
-
-
-def _check_offsets(offsets: npt.ArrayLike, n: int) -> IntArray:
-    given = np.asarray(offsets)
-    if given.ndim != 1 or given.dtype.kind not in "iu" or len(given) < 2:
-        if n == 0:
-            raise DataError("A log needs at least one episode; found none.", fix="Check where it comes from.")
-        raise DataError(
-            f"offsets must be whole numbers, first row of each episode and then the number of steps ({n}); "
-            f"found {given.dtype} of shape {given.shape}.",
-            fix="For episodes of lengths L, offsets = [0, *cumsum(L)].",
-        )
-    lengths = np.diff(given.astype(np.int64))
-    if given[0] != 0 or given[-1] != n or (lengths < 0).any():
-        raise DataError(
-            f"offsets must start at 0, never fall, and end at the number of steps ({n}); found "
-            f"{given[0]} to {given[-1]}" + (", falling in between." if (lengths < 0).any() else "."),
-            fix="For episodes of lengths L, offsets = [0, *cumsum(L)].",
-        )
-    empty = np.flatnonzero(lengths == 0)
-    if empty.size:
-        raise DataError(
-            f"Every episode needs at least one step; found none in episodes {first_few(empty)}.",
-            fix="Leave empty episodes out, or log the step at which they began.",
-        )
-    return given.astype(np.int64, copy=False)
-
-
-def _check_terminated(terminated: npt.ArrayLike | None, n_episodes: int, n_steps: int) -> BoolArray:
-    if terminated is None:
-        return np.ones(n_episodes, dtype=bool)
-    flags = np.asarray(terminated)
-    if flags.shape != (n_episodes,):
-        raise DataError(
-            f"terminated must have one flag an episode ({n_episodes}); found shape {flags.shape}"
-            + (" (one a step)." if flags.shape == (n_steps,) else "."),
-            fix="Take the flag of each episode's last step.",
-        )
-    if flags.dtype.kind not in "biu" or not np.isin(flags, (0, 1)).all():
-        raise DataError(f"terminated must hold True or False; found {first_few(np.unique(flags))}.")
-    return flags.astype(bool)

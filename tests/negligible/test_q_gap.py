@@ -29,7 +29,7 @@ def test_golden_sets(case):
     data = json.loads((GOLDEN / f"{case}.json").read_text())
     episodes = [list(zip(e["s"], e["a"], e["r"], strict=True)) for e in data["episodes"]]
     log = dw.Trajectories.from_episodes(episodes)
-    found = q_gap(log, data["pi_e"], data["eps_q"], unseen="terminate")
+    found = q_gap(log, data["pi_e"], data["eps_q"], unseen="terminate", solve="longest")
     assert found.states == data["expected"]["q_negligible"]
 
 
@@ -40,7 +40,7 @@ def test_plain_loops(unseen, min_visits):
     for seed in range(8):
         episodes, log, pi_e, pi_b = random_case(seed, 4, 3, 12, 5, "soft" if seed % 2 else "zeros")
         for epsilon in (0.0, 0.5, 2.0, 4.0):
-            found = q_gap(log, pi_e, epsilon, pi_b, min_visits, 0.9, unseen)
+            found = q_gap(log, pi_e, epsilon, pi_b, min_visits, 0.9, unseen, solve="longest")
             wanted = reference.q_gap_set(plain(episodes), pi_e, epsilon, pi_b, min_visits, 0.9, unseen)
             assert set(found.states) == wanted
         np.testing.assert_allclose(

@@ -23,11 +23,11 @@ from deadweight.diagnostics.variance_cost import variance_costs
 from deadweight.drops import Drop, drop_of
 from deadweight.errors import DropError
 from deadweight.labels import plain
-from deadweight.mdp import gaps
 from deadweight.negligible.automatic import states_by_rule
 from deadweight.options import read_options
 from deadweight.policies import TabularPolicy
 from deadweight.question import Log, Question, ask
+from deadweight.settling import occupancy
 from deadweight.typing import BoolArray, FloatArray
 
 COLUMNS = ("state", "visits", "chi2", "variance_cost", "bias", "gap", "dropped")
@@ -129,7 +129,7 @@ def state_report(
         actions.
       drop: the states to mark as dropped: a `StateSet`, labels, flags, or a rule such as "auto".
       gamma: discount.
-      **options: of the model, `model=` and `unseen=`.
+      **options: of the model, `model=`, `unseen=` and `solve=`.
 
     Example:
       >>> from deadweight.domains import deterministic_lift
@@ -162,7 +162,7 @@ def state_report_of(question: Question, drop: Drop) -> StateReport:
         chi2=chi_squared(pi_e, pi_b)[index],
         variance_cost=costs[order],
         bias=bias_contributions(question, mask)[index],
-        gap=gaps(model, pi_e, question.horizon, question.gamma)[index],
+        gap=question.gaps[index],
         dropped=mask[index],
     )
 
@@ -182,6 +182,10 @@ def chi_squared(pi_e: FloatArray, pi_b: FloatArray) -> FloatArray:
 def bias_contributions(question: Question, dropped: BoolArray) -> FloatArray:
     """(S,) each state's part of V(mu_D) - V(pi_e) in the model."""
     mu = np.where(dropped[:, None], question.pi_b, question.pi_e("The state report"))
+    visits = None if question.settled is None else occupancy(question.model, mu, question.gamma)
+    if visits is not None:
+        contributions: FloatArray = -visits * question.delta[0]
+        return contributions
     chain: Any = average_actions(question.model.P, mu).T.tocsr()
     d = question.model.d0
     total = np.zeros_like(d)

@@ -25,6 +25,7 @@ from deadweight.blocks import Block
 from deadweight.estimators.base import Fit
 from deadweight.mdp import TabularMDP, backward
 from deadweight.model import Counts, successors
+from deadweight.settling import Settled
 from deadweight.typing import FloatArray
 
 
@@ -49,6 +50,7 @@ class Direct:
       gamma: discount.
       counts: what the model was fitted to; None for a given model, whose value has no sampling noise.
       unseen: what unseen actions do in the fitted model, see `deadweight.model.fit_mdp`.
+      settled: values until the end, where the model has no horizon.
     """
 
     def __init__(
@@ -59,9 +61,10 @@ class Direct:
         gamma: float,
         counts: Counts | None,
         unseen: str = "pool",
+        settled: Settled | None = None,
     ) -> None:
         self.model, self.pi_e, self.horizon, self.gamma = model, pi_e, horizon, gamma
-        self.counts, self.unseen = counts, unseen
+        self.counts, self.unseen, self.settled = counts, unseen, settled
 
     @property
     def key(self) -> Hashable:
@@ -74,9 +77,12 @@ class Direct:
 
     def finish(self, summary: Episodes, weighted: bool) -> Fit:
         """The model's value, and the influence of each episode on it."""
-        v = np.zeros((self.horizon + 1, self.model.n_states + 1))  # with V = 0 after the end, in each row
-        for t, _, v_t in backward(self.model, self.pi_e, self.horizon, self.gamma):
-            v[t, :-1] = v_t
+        if self.settled is not None:
+            v = np.append(self.settled.v, 0.0)[None, :]
+        else:
+            v = np.zeros((self.horizon + 1, self.model.n_states + 1))  # V = 0 after the end, in each row
+            for t, _, v_t in backward(self.model, self.pi_e, self.horizon, self.gamma):
+                v[t, :-1] = v_t
         value = float(self.model.d0 @ v[0, :-1])
         if self.counts is None:
             return Fit(value, std_error=0.0)
@@ -97,13 +103,17 @@ class _Influence:
         self.keys = np.unique(state * (n_states + 1) + after)
         src, dst = np.divmod(self.keys, n_states + 1)
         # occupancy(s) = sum_t gamma^t d_t(s); carried(s, s') = sum_t gamma^(t+1) d_t(s) V_{t+1}(s')
-        chain = _chain(model, direct.pi_e)
-        d, occupancy, carried = model.d0.copy(), np.zeros(n_states), np.zeros(len(self.keys))
-        for t in range(direct.horizon):
-            weight = gamma**t * d
-            occupancy += weight
-            carried += gamma * weight[src] * v[t + 1][dst]
-            d = chain(d)
+        if direct.settled is not None:
+            occupancy = direct.settled.occupancy
+            carried = gamma * occupancy[src] * v[0][dst]
+        else:
+            chain = _chain(model, direct.pi_e)
+            d, occupancy, carried = model.d0.copy(), np.zeros(n_states), np.zeros(len(self.keys))
+            for t in range(direct.horizon):
+                weight = gamma**t * d
+                occupancy += weight
+                carried += gamma * weight[src] * v[t + 1][dst]
+                d = chain(d)
         self.carried = carried
 
         visits, moves = counts.visits(), sums_by(rows, counts.transitions.sums[0], n_states * n_actions)

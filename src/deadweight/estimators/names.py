@@ -99,8 +99,10 @@ def _incremental(question: Question, weighting: Weighting) -> Family:
 def _direct(question: Question, weighting: Weighting) -> Family:
     pi_e = question.pi_e("DM")
     counts = question.counts if question.options.model is None else None
-    horizon = question.model_horizon
-    return Direct(question.model, pi_e, horizon, question.gamma, counts, question.options.unseen)
+    unseen, settled = question.options.unseen, question.settled
+    return Direct(
+        question.model, pi_e, question.model_horizon, question.gamma, counts, unseen, settled=settled
+    )
 
 
 def _density_ratio(question: Question, weighting: Weighting) -> Family:

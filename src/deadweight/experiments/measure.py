@@ -139,7 +139,7 @@ class _Drops:
         epsilon = experiment.epsilon
         if not protocol.has("D8"):
             epsilon = RELATIVE_EPSILON * _range_of_last_q(log)
-        return q_gap(log, self.problem.pi_e, epsilon, unseen=unseen)
+        return q_gap(log, self.problem.pi_e, epsilon, unseen=unseen, solve="longest")
 
     def _lift(self) -> StateSet:
         return lift(self.problem.mdp)

@@ -90,6 +90,7 @@ class Protocol:
             "mode": "published" if self.has("D7") else None,
             "drop_first": not self.has("D9"),
             "unseen": "terminate" if self.has("D10") else "pool",
+            "solve": "longest",
         }
 
 

@@ -6,12 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from deadweight.ends import TimeLimit, checked
+from deadweight.errors import assume
 from deadweight.executors import executor_for
 from deadweight.io.fetch import whole_part
 from deadweight.io.parquet import are_parquet
 from deadweight.io.parts import PART_ROWS
-from deadweight.io.read import read
+from deadweight.io.read import log_of
 from deadweight.io.stream import OutOfOrder, Stream, Watch, open_stream
+from deadweight.io.table import open_table
 from deadweight.stored import Stored
 from deadweight.trajectories import Trajectories
 
@@ -28,6 +31,8 @@ def with_log(
     ray_address: str | None = None,
     part_rows: int = PART_ROWS,
     watch: Watch | None = None,
+    time_limit: TimeLimit = "infer",
+    tell: Callable[[str], None] = assume,
 ) -> T:
     """What `use` makes of the log.
 
@@ -39,21 +44,27 @@ def with_log(
     if paths is None:
         return use(source)  # type: ignore[arg-type]
     if not are_parquet(paths):
-        return use(read(paths[0] if len(paths) == 1 else paths, columns))
+        table = open_table(paths[0] if len(paths) == 1 else paths, columns)
+        return use(log_of(table, checked(time_limit), tell))
     executor = executor_for(workers, ray_address)
     settings: dict[str, Any] = {"executor": executor, "part_rows": part_rows, "watch": watch}
+    settings |= {"time_limit": time_limit, "tell": tell}
+
+    def opened(sort: bool | None) -> T:
+        return _used(open_stream(paths, columns, sort=sort, **settings), use)
+
     try:
         try:
-            return _used(open_stream(paths, columns, **settings), use)
+            return opened(None)
         except OutOfOrder:
-            return _used(open_stream(paths, columns, sort=True, **settings), use)
+            return opened(True)
     finally:
         executor.close()
 
 
 def _used(stream: Stream, use: Callable[[Trajectories | Stored], T]) -> T:
     """What is made of a stream; of one part in labels of its own, which are those that its rows show."""
-    return use(whole_part(stream.files, stream.plan[0], None) if len(stream) == 1 else stream)
+    return use(stream.limited(whole_part(stream.files, stream.plan[0], None)) if len(stream) == 1 else stream)
 
 
 def _paths(source: Any) -> list[str | Path] | None:

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from deadweight.ends import TimeLimit, assumption, checked, inferred_limit
+from deadweight.errors import assume
 from deadweight.io.findings import LogProblem, how_many
 from deadweight.io.requirements import unmet
 from deadweight.io.table import LogTable, open_table
 from deadweight.trajectories import Trajectories
 
 
-def read(source: Any, columns: Mapping[str, str] | None = None) -> Trajectories:
+def read(
+    source: Any, columns: Mapping[str, str] | None = None, time_limit: TimeLimit = "infer"
+) -> Trajectories:
     """A log from a table with one row a step.
 
     Args:
       source: a Parquet file, a folder of them, or a CSV file; several such files; a pandas, polars (eager or
         lazy), pyarrow or duckdb table; or a dict of columns.
       columns: our column names -> yours, where they differ.
+      time_limit: for a table without `terminated` and `truncated`: episodes of exactly so many steps were cut;
+        None: all ended by themselves; "infer": see `deadweight.ends`, with a warning `errors.Assumption` where
+        a limit is found. Flags in the table always win.
 
     The columns are episode, step, state, action, reward, and optionally behaviour_prob (or propensity),
     target_prob, terminated, truncated, next_state. Rows come in any order; episodes are sorted by their ids.
-    `terminated` and `truncated` count on an episode's last row; without them every episode has ended.
+    `terminated` and `truncated` count on an episode's last row; without them every episode has ended, unless
+    there is a time limit.
 
     Example:
       >>> log = read({"stay": [7, 7, 8], "step": [0, 1, 0], "state": ["ward", "icu", "ward"],
@@ -29,11 +37,20 @@ def read(source: Any, columns: Mapping[str, str] | None = None) -> Trajectories:
       >>> log.n_episodes, list(log.state_labels)
       (2, ['icu', 'ward'])
     """
-    return log_of(open_table(source, columns))
+    wanted = checked(time_limit)
+    return log_of(open_table(source, columns), wanted)
 
 
-def log_of(table: LogTable) -> Trajectories:
-    """The log, or an error with the first thing that is wrong."""
+def log_of(
+    table: LogTable, time_limit: TimeLimit = None, tell: Callable[[str], None] = assume
+) -> Trajectories:
+    """The log, or an error with the first thing that is wrong.
+
+    Args:
+      table: the table.
+      time_limit: as for `read`.
+      tell: is told what was taken for granted.
+    """
     findings, _ = unmet(table)
     if findings:
         first, more = findings[0], len(findings) - 1
@@ -43,4 +60,18 @@ def log_of(table: LogTable) -> Trajectories:
             fix=first.fix
             + (f" There is {how_many(more, 'more problem')}: run `deadweight doctor`." if more else ""),
         )
-    return table.trajectories()
+    return limited(table.trajectories(), time_limit, table.says_ends, tell)
+
+
+def limited(
+    log: Trajectories, time_limit: TimeLimit, says_ends: bool, tell: Callable[[str], None] = assume
+) -> Trajectories:
+    """The log with its time limit: the given one, or the one that it shows; flags win over both."""
+    if time_limit == "infer":
+        found = None if says_ends else inferred_limit(log)
+        if found is None:
+            return log
+        log = log.with_time_limit(found)
+        tell(assumption(found, int((~log.terminated).sum()), log.n_episodes))
+        return log
+    return log if time_limit is None else log.with_time_limit(time_limit, says_ends=says_ends)

@@ -10,12 +10,14 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
 
+from deadweight.ends import TimeLimit, assumption, checked, count_ends
+from deadweight.errors import assume
 from deadweight.executors import Executor, Serial
 from deadweight.fold import fold
 from deadweight.io.external_sort import by_episode
@@ -31,6 +33,8 @@ from deadweight.stored import Census, Stored
 from deadweight.trajectories import Trajectories
 from deadweight.typing import IntArray
 
+# Columns that do not say how episodes end.
+UNLIKE_ENDS = ("behaviour_prob", "target_prob", "next_state")
 Check = Callable[[Trajectories], None]
 Sources = str | Path | Sequence[str | Path]
 
@@ -89,7 +93,8 @@ class Stream(Stored):
             return [self[i] for i in range(*part.indices(len(self)))]
         if not -len(self) <= part < len(self):
             raise IndexError(part)
-        return self._checked([whole_part(self.files, self.plan[part], self.labels)])[0]
+        whole = self.limited(whole_part(self.files, self.plan[part], self.labels))
+        return self._checked([whole])[0]
 
     def fetch(self, part: int) -> Fetched:
         """Decode a part."""
@@ -98,7 +103,30 @@ class Stream(Stored):
     def pieces(self, part: int, fetched: Fetched) -> list[Trajectories]:
         """A part, with an episode that goes on in the next row group apart from the others."""
         first_time = not self._fetched_before
-        return self._checked(logs_of(fetched, self.files, self.plan[part], self.labels, check=first_time))
+        logs = logs_of(fetched, self.files, self.plan[part], self.labels, check=first_time)
+        return self._checked([self.limited(log) for log in logs])
+
+    @property
+    def says_ends(self) -> bool:
+        """Whether there are flags that say how episodes end."""
+        return "terminated" in self.files.names or "truncated" in self.files.names
+
+    def limited(self, log: Trajectories) -> Trajectories:
+        """A log of some of its episodes, with the time limit of the whole."""
+        if self.time_limit is None:
+            return log
+        return log.with_time_limit(self.time_limit, says_ends=self.says_ends)
+
+    def infer_time_limit(self, tell: Callable[[str], None]) -> None:
+        """Look for a time limit, which takes a pass over the parts; flags win."""
+        if self.says_ends:
+            return
+        found = count_ends(self.viewed(without=UNLIKE_ENDS))
+        if found.time_limit is not None:
+            self.time_limit = found.time_limit
+            # The pass has taken the census as well, of a log without a limit.
+            self._census[0] = replace(self.census, terminated=found.n - found.n_at_limit)
+            tell(assumption(found.time_limit, found.n_at_limit, found.n))
 
     def _checked(self, pieces: list[Trajectories]) -> list[Trajectories]:
         if self._check is not None and not self._fetched_before:
@@ -194,6 +222,8 @@ def open_stream(
     part_rows: int = PART_ROWS,
     sort: bool | None = None,
     watch: Watch | None = None,
+    time_limit: TimeLimit = "infer",
+    tell: Callable[[str], None] = assume,
 ) -> Stream:
     """A log in Parquet files, to be read part by part.
 
@@ -205,7 +235,10 @@ def open_stream(
       sort: copy the rows into a temporary folder, episode by episode, before anything else. None does so
         where the footers show that episodes are scattered over the files.
       watch: called with a `Progress` after every part.
+      time_limit: as for `deadweight.read`; to infer one takes a pass over the parts.
+      tell: is told what was taken for granted.
     """
+    wanted = checked(time_limit)
     sources = [source] if isinstance(source, str | Path) else list(source)
     shown = ", ".join(repr(str(one)) for one in sources)
     files = open_files(sources, lambda found: match_columns(found, columns, source=shown))
@@ -228,7 +261,12 @@ def open_stream(
     else:
         parts = cut(ordered, part_rows)
     executor = executor or Serial()
-    return Stream(files, parts, common_labels(files, parts, executor), executor, watch, holder)
+    stream = Stream(files, parts, common_labels(files, parts, executor), executor, watch, holder)
+    if wanted == "infer":
+        stream.infer_time_limit(tell)
+    else:
+        stream.time_limit = wanted
+    return stream
 
 
 def _sorting(watch: Watch | None, rows: int) -> Callable[[int], None]:

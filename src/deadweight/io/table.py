@@ -178,6 +178,11 @@ class LogTable:
 
     # --- episodes ------------------------------------------------------------------------------------
 
+    @property
+    def says_ends(self) -> bool:
+        """Whether there are flags that say how episodes end."""
+        return self.has("terminated") or self.has("truncated")
+
     @cached_property
     def terminated(self) -> BoolArray:
         """(n,) whether each episode ended rather than being cut; a missing flag counts as False."""

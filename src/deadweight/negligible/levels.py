@@ -54,7 +54,8 @@ def make_levels(question: Question, min_visits: int = 0, most: int | None = None
     There is one at each distinct gap of a visited state or, with `most`, at no more than so many quantiles.
     States never visited follow by their gap: dropping them changes nothing.
     """
-    gap, allowed, visits = _gaps(question), may_drop(question, min_visits), question.visits
+    _ = question.values  # which the bias along the path needs anyway, and from which gaps are quick
+    gap, allowed, visits = question.gaps, may_drop(question, min_visits), question.visits
     seen = gap[allowed & (visits > 0)]
     points = np.unique(seen)
     if most is not None and points.size > most:
@@ -64,14 +65,3 @@ def make_levels(question: Question, min_visits: int = 0, most: int | None = None
     entry = np.where(allowed, np.searchsorted(points, gap) + 1, points.size + 1)
     epsilon = np.concatenate([[0.0], points])
     return Levels(epsilon, entry, question.pair.state_labels, {"gap": gap, "visits": visits})
-
-
-def _gaps(question: Question) -> FloatArray:
-    """(S,) the Q gaps, from the Q values that the bias along the path needs anyway."""
-    q = question.values.q[0]
-    high, low = q[:, :, 0].copy(), q[:, :, 0].copy()
-    for action in range(1, q.shape[2]):
-        np.maximum(high, q[:, :, action], out=high)
-        np.minimum(low, q[:, :, action], out=low)
-    gap: FloatArray = np.subtract(high, low).max(axis=0)
-    return gap

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from deadweight.behaviour import estimate_behaviour
 from deadweight.errors import OptionError
-from deadweight.mdp import TabularMDP, gaps
+from deadweight.mdp import TabularMDP
 from deadweight.negligible.coverage import warn_if_extreme
 from deadweight.options import Options
 from deadweight.pairs import pair_policies
@@ -21,7 +21,7 @@ from deadweight.policies import TabularPolicy
 from deadweight.question import Question
 from deadweight.states import StateSet
 from deadweight.trajectories import Trajectories
-from deadweight.typing import BoolArray, FloatArray
+from deadweight.typing import BoolArray
 
 # Actions whose probabilities differ by less than this do not need to have been seen.
 SAME_PROBABILITY = 0.02
@@ -36,6 +36,7 @@ def q_gap(
     gamma: float = 1.0,
     unseen: str = "pool",
     model: TabularMDP | None = None,
+    solve: str = "settled",
 ) -> StateSet:
     """States whose Q gap is below epsilon.
 
@@ -49,6 +50,7 @@ def q_gap(
       gamma: discount.
       unseen: what an action never seen does in the model; see `fit_mdp`.
       model: a `TabularMDP` to use instead of the fitted one.
+      solve: over how many steps; see `deadweight.options.Options`.
 
     Example:
       >>> from deadweight.domains import deterministic_lift
@@ -59,7 +61,7 @@ def q_gap(
     Reference: Bossens & Thomas (2024), Section V.
     """
     observed = estimate_behaviour(log) if pi_b is None else pi_b
-    options = Options(unseen=unseen, model=model)
+    options = Options(unseen=unseen, model=model, solve=solve)
     question = Question([log], pair_policies(log, pi_e, observed), gamma, options)
     return warn_if_extreme(states_below(question, epsilon, min_visits), question.visits)
 
@@ -70,15 +72,10 @@ def states_below(question: Question, epsilon: float, min_visits: int = 0) -> Sta
         raise OptionError(
             f"epsilon must be at least 0; found {epsilon!r}.", fix="It is in units of the return."
         )
-    gap = state_gaps(question)
+    gap = question.gaps
     mask = (gap < epsilon) & may_drop(question, min_visits)
     origin = f"Q gap < {epsilon:g}" + (f" with min_visits={min_visits}" if min_visits else "")
     return StateSet(mask, question.pair.state_labels, origin, {"gap": gap, "visits": question.visits})
-
-
-def state_gaps(question: Question) -> FloatArray:
-    """(S,) the Q gap of every state."""
-    return gaps(question.model, question.pi_e("The Q gap"), question.model_horizon, question.gamma)
 
 
 def may_drop(question: Question, min_visits: int) -> BoolArray:
