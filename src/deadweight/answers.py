@@ -19,6 +19,7 @@ from deadweight.estimators.base import Family, Fit
 from deadweight.estimators.names import RECIPES, Recipe, missing_advantage
 from deadweight.estimators.product import normaliser_members
 from deadweight.fold import fold
+from deadweight.misfit import Misfit, ModelCheck, can_check
 from deadweight.question import Question
 from deadweight.running import scale
 from deadweight.stored import Stored
@@ -88,6 +89,11 @@ class Plan:
         return Plan(question, name, RECIPES[name], self.drop), model_alone
 
     @property
+    def uses_model(self) -> bool:
+        """Whether a model stands behind the estimate, or behind what its drop costs."""
+        return self.recipe.contains_correction or self.name == "DM" or self.missing is not None
+
+    @property
     def estimand(self) -> str:
         """What the estimate is an estimate of."""
         if self.name == "BEHAVIOUR":
@@ -105,6 +111,7 @@ class Answers:
         self._fits: dict[Plan, Fit] = {}
         self._std_errors: dict[Plan, float] = {}
         self._dropped_shares: dict[Hashable, float] = {}
+        self._misfit: Misfit | None = None
 
     def prepare(self, with_bias: bool, counterparts: Iterable[Plan] = ()) -> None:
         """The first pass for all plans at once, and for those that check them."""
@@ -124,12 +131,29 @@ class Answers:
                 self._std_errors[plan] = float("nan") if fit.std_error is None else fit.std_error
             else:
                 wanted.append((plan, fit.influence))
-        if not wanted:
+        check = self._check_to_make() if plans is None else None
+        if not wanted and check is None:
             return
-        summarise = partial(_influence_moments, [influence for _, influence in wanted])
-        moments = fold(self.question.parts, summarise, self.question.workers)
+        asked = [influence for _, influence in wanted]
+        if check is not None:
+            asked += [check.difference, check.returns]
+        summarise = partial(_influence_moments, asked)
+        moments: list[Moments] = fold(self.question.parts, summarise, self.question.workers)
+        if check is not None:
+            returns, difference = moments.pop(), moments.pop()
+            self._misfit = check.finish(difference, returns)
         for (plan, _), moment in zip(wanted, moments, strict=True):
             self._std_errors[plan] = moment.std_error
+
+    def _check_to_make(self) -> ModelCheck | None:
+        """The check of the model, if a plan rests on it and it has not been checked."""
+        if self._misfit is not None or not any(plan.uses_model for plan in self.plans):
+            return None
+        return ModelCheck(self.question) if can_check(self.question) else None
+
+    def misfit(self, plan: Plan) -> Misfit | None:
+        """What the check of the model behind a plan has found; None where none was made."""
+        return self._misfit if plan.uses_model else None
 
     def sums(self, plan: Plan) -> Any:
         """The sums behind a plan's estimate."""

@@ -60,12 +60,11 @@ def _leading_to(chain: Sparse, targets: IntArray | list[int]) -> IntArray:
     from scipy.sparse.csgraph import breadth_first_order
 
     n = chain.shape[0]
-    # A node that leads to nothing is added, from which the reversed chain starts at all targets.
-    start = np.zeros(n + 1)
+    # The reversed chain starts from all targets at once: from a node of its own that leads to them.
+    start = np.zeros((n + 2, 1))
     start[targets] = 1.0
-    square = sparse.vstack([chain, sparse.csr_array((1, n + 1))], format="csr").T
-    graph = sparse.block_array([[square, None], [sparse.csr_array(start[None, :]), None]], format="csr")
-    graph = sparse.csr_array((graph.data, graph.indices, graph.indptr), shape=(n + 2, n + 2))
+    forwards: Any = sparse.vstack([chain, sparse.csr_array((2, n + 1))])
+    graph: Any = sparse.hstack([forwards, sparse.csr_array(start)]).T.tocsr()
     nodes = breadth_first_order(graph, n + 1, return_predecessors=False)
     return np.sort(nodes[nodes < n]).astype(np.int64)
 

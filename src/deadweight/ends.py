@@ -126,7 +126,7 @@ def inferred_limit(log: Trajectories) -> int | None:
 def assumption(limit: int, number: int, n: int) -> str:
     """What was taken for granted, and how to say otherwise, in one line."""
     return (
-        f"Nothing in the log says how its episodes end. {number:,} of {n:,} stop after exactly {limit:,} steps "
-        "where others go on: they are taken to be cut there by a time limit (time_limit=None, or "
+        f"Nothing in the log says how its episodes end. {number:,} of {n:,} stop after exactly {limit:,} "
+        "steps where others go on: they are taken to be cut there by a time limit (time_limit=None, or "
         "--time-limit none, says that they ended; a column terminated says it for each)."
     )

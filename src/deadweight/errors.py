@@ -68,7 +68,7 @@ class MissingExtra(DeadweightError, ImportError):
 
 
 class Assumption(UserWarning):
-    """Something about a log that nobody said and that was therefore inferred; the message says how to say it."""
+    """Something about a log that nobody said and that was inferred; the message says how to say it."""
 
 
 def assume(message: str) -> None:

@@ -16,6 +16,7 @@ from deadweight.evaluation import Evaluation
 from deadweight.inference import check_interval, interval_maker
 from deadweight.inference.episodes import influences
 from deadweight.io.open import Source, with_log
+from deadweight.misfit import Misfit
 from deadweight.negligible.automatic import states_by_rule
 from deadweight.options import read_options
 from deadweight.question import Log, Policy, Question, ask
@@ -146,6 +147,8 @@ def _table(
         "finished": question.options.finished,
         "gamma": question.gamma,
         "unseen": question.options.unseen,
+        "solve": question.options.solve,
+        "time_limit": question.time_limit,
         "drop": drop if isinstance(drop, str) or drop is None else "given",
         "interval": interval,
         "level": level,
@@ -206,6 +209,7 @@ def _dress(
 ) -> Estimate:
     """The estimate as the user sees it."""
     fit, ess, share = answers.fit(plan), answers.ess(plan), answers.dropped_share(plan)
+    misfit = answers.misfit(plan)
     return Estimate(
         plan.name,
         fit.value,
@@ -218,8 +222,8 @@ def _dress(
         bias=lambda: answers.bias(plan),
         drop=plan.drop,
         dropped_share=share,
-        flags=(*fit.flags, *_flags(plan, ess, share, kind)),
-        details={**fit.details, "mean_weight_z": answers.mean_weight_z(plan)},
+        flags=(*fit.flags, *_flags(plan, ess, share, kind), *_model_flags(plan, misfit)),
+        details={**fit.details, "mean_weight_z": answers.mean_weight_z(plan), "model_check": misfit},
         influence=lambda: influences(answers, plan.corrected if kind == "auto" else plan),
     )
 
@@ -238,6 +242,14 @@ def _flags(plan: Plan, ess: float | None, share: float, kind: str | None) -> lis
         found.append("no-support")
     if kind == "auto" and plan.recipe.product and question.options.cross_check and not plan.counterparts:
         found.append("unchecked")
+    return found
+
+
+def _model_flags(plan: Plan, misfit: Misfit | None) -> list[str]:
+    """What must be known of the model behind an estimate."""
+    found = ["model-misfit"] if misfit is not None and misfit.found else []
+    if plan.uses_model and plan.question.has_end and plan.question.settled is None:
+        found.append("model-unsettled")
     return found
 
 

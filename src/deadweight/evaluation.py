@@ -21,6 +21,9 @@ HEADLINES = (
     *("WSPDIS", "WPDIS", "WIS"),
 )
 
+# And where the model does not fit the log.
+WEIGHTS_ALONE = ("WPDIS", "WIS", "PDIS", "IS")
+
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
@@ -63,7 +66,10 @@ class Evaluation:
     @property
     def headline(self) -> Estimate:
         """The estimate that the verdict rests on."""
-        name = next((name for name in HEADLINES if name in self.estimates), None)
+        order: tuple[str, ...] = HEADLINES
+        if any("model-misfit" in one.flags for one in self.estimates.values()):
+            order = (*WEIGHTS_ALONE, *HEADLINES)
+        name = next((name for name in order if name in self.estimates), None)
         others = [name for name in self.estimates if name != "BEHAVIOUR"]
         return self.estimates[name or (others or list(self.estimates))[0]]
 
@@ -74,7 +80,7 @@ class Evaluation:
         A verdict stands only as long as no other estimate of the table, with enough effective episodes of its
         own, rules out the headline's value and would not give the same answer.
         """
-        found = verdict(self.headline, self.baseline)
+        found = self._doubted(verdict(self.headline, self.baseline))
         if found.answer == "cannot tell":
             return found
         against = [
@@ -89,6 +95,18 @@ class Evaluation:
             "One of them must be wrong, and the log does not tell which."
         )
         return replace(found, answer="cannot tell", reasons=(*found.reasons, reason))
+
+    def _doubted(self, found: Verdict) -> Verdict:
+        """The verdict with what the check of the model says first, where that is bad news."""
+        flagged = [one for one in self.estimates.values() if "model-misfit" in one.flags]
+        if not flagged:
+            return found
+        reason = flagged[0].details["model_check"].reason
+        if self.headline in flagged:
+            reason += f" {self.headline.name} rests on that model, and nothing can be concluded from it."
+            return replace(found, answer="cannot tell", reasons=(reason, *found.reasons))
+        reason += f" The verdict rests on {self.headline.name}, which does without the model."
+        return replace(found, reasons=(reason, *found.reasons))
 
     def report(self, path: str | Path, title: str | None = None) -> Path:
         """Write the report, one self-contained HTML file."""

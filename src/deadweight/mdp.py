@@ -203,9 +203,7 @@ def q_values(mdp: TabularMDP, pi: Any, horizon: int, gamma: float = 1.0) -> Floa
     return q
 
 
-def gaps(
-    mdp: TabularMDP, pi: Any, horizon: int, gamma: float = 1.0, before: int | None = None
-) -> FloatArray:
+def gaps(mdp: TabularMDP, pi: Any, horizon: int, gamma: float = 1.0, before: int | None = None) -> FloatArray:
     r"""How much one action can matter in each state: :math:`\max_t (\max_a Q_t - \min_a Q_t)`, (S,).
 
     A running maximum: memory does not grow with the horizon. Only steps `before` a given one are looked at,

@@ -50,6 +50,18 @@ class Counts:
             self.starts.merge(other.starts),
         )
 
+    def pooled(self) -> Counts:
+        """The same with all actions as one: the chain that the log itself has followed."""
+        rows, after = np.divmod(self.transitions.keys, self.n_states + 1)
+        moves = rows // self.n_actions * (self.n_states + 1) + after
+        return Counts(
+            self.n_states,
+            1,
+            KeyedSums.of(moves, *self.transitions.sums),
+            KeyedSums.of(self.pairs.keys // self.n_actions, *self.pairs.sums),
+            self.starts,
+        )
+
     def visits(self) -> FloatArray:
         """(S, A) number of visits of each pair."""
         return self._table(0)

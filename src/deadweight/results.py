@@ -30,6 +30,10 @@ FLAGS = {
     "does: their effect cannot be seen in this log.",
     "unchecked": "The interval could not be checked against a model, which takes the evaluation policy's "
     "probabilities of all actions and not too many states: it may be too narrow.",
+    "model-misfit": "The fitted model does not give back the mean return of the log itself, by more than "
+    "chance: what rests on the model is not to be trusted.",
+    "model-unsettled": "In the fitted model the evaluation policy may go on for ever: the model is solved "
+    "over the steps of the longest episode instead.",
     "overflow": "The product of ratios left the range of floating-point numbers: use a self-normalised (W) "
     "estimator.",
 }

@@ -21,6 +21,7 @@ COLUMNS = "Your column names: episode=stay_id,state=ward,..."
 BEHAVIOUR = "Behaviour policy: column (logged), counts (estimated), or a file."
 WORKERS = "Processes that read and sum parts of the log."
 RAY_ADDRESS = "A Ray cluster that does so instead; local starts one here."
+TIME_LIMIT = "Steps after which episodes were cut, where no column says it: a number, none, or infer."
 STREAM = "Read Parquet part by part; by default if it is large or there are workers."
 
 
@@ -94,11 +95,12 @@ def doctor(
     ] = None,
     columns: Annotated[str, typer.Option(help=COLUMNS)] = "",
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
+    time_limit: Annotated[str, typer.Option(help=TIME_LIMIT)] = "infer",
 ) -> None:
     """Check a log: each finding has a code, the rows, and the fix. Exit code 1 if there are errors."""
     from deadweight.cli.doctor import doctor as run
 
-    raise typer.Exit(run(log, target, columns, json))
+    raise typer.Exit(run(log, target, columns, json, time_limit))
 
 
 @app.command()
@@ -138,6 +140,7 @@ def evaluate(
     workers: Annotated[int, typer.Option(min=1, help=WORKERS)] = 1,
     ray_address: Annotated[str | None, typer.Option(help=RAY_ADDRESS)] = None,
     stream: Annotated[bool | None, typer.Option(help=STREAM)] = None,
+    time_limit: Annotated[str, typer.Option(help=TIME_LIMIT)] = "infer",
 ) -> None:
     """How good would the target policy be? A table, a verdict with reasons, and a report."""
     from deadweight.cli.evaluate import Request
@@ -161,6 +164,7 @@ def evaluate(
         workers,
         ray_address,
         stream,
+        time_limit,
     )
     raise typer.Exit(run(request))
 
@@ -182,12 +186,17 @@ def states(
     workers: Annotated[int, typer.Option(min=1, help=WORKERS)] = 1,
     ray_address: Annotated[str | None, typer.Option(help=RAY_ADDRESS)] = None,
     stream: Annotated[bool | None, typer.Option(help=STREAM)] = None,
+    time_limit: Annotated[str, typer.Option(help=TIME_LIMIT)] = "infer",
 ) -> None:
     """The state report (what each state costs in variance and bias) and the epsilon path."""
     from deadweight.cli.states import Request
     from deadweight.cli.states import states as run
 
-    run(Request(log, target, behaviour, drop, gamma, top, columns, json, workers, ray_address, stream))
+    run(
+        Request(
+            log, target, behaviour, drop, gamma, top, columns, json, workers, ray_address, stream, time_limit
+        )
+    )
 
 
 @app.command()

@@ -7,6 +7,7 @@ import shlex
 import sys
 from pathlib import Path
 
+from deadweight.cli.ends import parse_time_limit
 from deadweight.doctor import doctor as examine
 from deadweight.errors import DeadweightError, OptionError
 from deadweight.io.findings import LogProblem
@@ -15,10 +16,11 @@ FOUND_ERRORS = 1
 UNREADABLE = 2
 
 
-def doctor(log: Path, target: Path | None, columns: str, json: bool) -> int:
+def doctor(log: Path, target: Path | None, columns: str, json: bool, time_limit: str = "infer") -> int:
     """Print what was found; the exit code is 0 without errors, 1 with, 2 if there was nothing to examine."""
     try:
-        found = examine(str(log), None if target is None else str(target), parse_columns(columns))
+        policy = None if target is None else str(target)
+        found = examine(str(log), policy, parse_columns(columns), parse_time_limit(time_limit))
     except DeadweightError as error:
         if not json:
             raise

@@ -10,6 +10,7 @@ from typing import Any
 
 from deadweight.behaviour import cross_fitted_propensities
 from deadweight.cli.doctor import doctor_command, parse_columns
+from deadweight.cli.ends import parse_time_limit, tell
 from deadweight.cli.streams import is_streamed, streamed_behaviour, with_stream
 from deadweight.cli.tables import print_table
 from deadweight.doctor import examine
@@ -49,12 +50,14 @@ class Request:
     workers: int = 1
     ray_address: str | None = None
     stream: bool | None = None
+    time_limit: str = "infer"
 
 
 def evaluate(request: Request) -> int:
     """Evaluate and print; the exit code is 1 only if a gate was asked for and the verdict is another."""
     if request.gate is not None and request.gate not in ANSWERS:
         raise OptionError(f"--gate must be one of {', '.join(ANSWERS)}; found {request.gate!r}.")
+    time_limit = parse_time_limit(request.time_limit)
     target = None if request.target is None else read_policy(str(request.target))
     if is_streamed(request.log, request.stream, request.workers, request.ray_address):
         columns = parse_columns(request.columns)
@@ -64,10 +67,11 @@ def evaluate(request: Request) -> int:
             columns,
             request.workers,
             request.ray_address,
+            time_limit,
             lambda log: _show(request, _evaluated(request, log, target, pi_b), ()),
         )
     table = open_table(str(request.log), parse_columns(request.columns))
-    found = examine(table, target)
+    found = examine(table, target, time_limit)
     if not found.ok:
         raise DataError(
             f"{request.log} cannot be evaluated: {found.errors[0].problem}"
@@ -77,7 +81,7 @@ def evaluate(request: Request) -> int:
         )
     from deadweight.io.read import log_of
 
-    log, pi_b = behaviour_of(log_of(table), request.behaviour)
+    log, pi_b = behaviour_of(log_of(table, time_limit, tell), request.behaviour)
     _say(f"Evaluating {log.n_episodes:,} episodes ({log.n_steps:,} steps) ...")
     return _show(request, _evaluated(request, log, target, pi_b), found.findings)
 
@@ -178,7 +182,8 @@ def _print(ev: Evaluation, findings: tuple[Finding, ...], written: Path | None) 
     conventions = ev.conventions
     print(
         f"\nConventions: ended episodes {conventions['finished']}, gamma {conventions['gamma']:g}, drop "
-        f"{conventions['drop']}, {conventions['level']:.0%} interval {conventions['interval']}."
+        f"{conventions['drop']}, {conventions['level']:.0%} interval {conventions['interval']}"
+        + ("." if conventions["time_limit"] is None else f", time limit {conventions['time_limit']:,} steps.")
     )
     if written is not None:
         print(f"Report: {written}")

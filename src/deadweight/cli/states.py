@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from deadweight.cli.doctor import parse_columns
+from deadweight.cli.ends import parse_time_limit, tell
 from deadweight.cli.evaluate import behaviour_of
 from deadweight.cli.streams import is_streamed, streamed_behaviour, with_stream
 from deadweight.cli.tables import print_table
 from deadweight.diagnostics.states import RULE_FOR, StateReport, state_report
-from deadweight.io import read, read_policy
+from deadweight.io import read_policy
+from deadweight.io.read import log_of
+from deadweight.io.table import open_table
 from deadweight.negligible import EpsilonPath, epsilon_path
 from deadweight.policies import TabularPolicy
 from deadweight.question import Log
@@ -38,10 +41,12 @@ class Request:
     workers: int = 1
     ray_address: str | None = None
     stream: bool | None = None
+    time_limit: str = "infer"
 
 
 def states(request: Request) -> None:
     """Read, report, print."""
+    time_limit = parse_time_limit(request.time_limit)
     pi_e = read_policy(str(request.target))
     columns = parse_columns(request.columns)
 
@@ -53,10 +58,16 @@ def states(request: Request) -> None:
     if is_streamed(request.log, request.stream, request.workers, request.ray_address):
         pi_b = streamed_behaviour(request.behaviour)
         found = with_stream(
-            request.log, columns, request.workers, request.ray_address, lambda log: use(log, pi_b)
+            request.log,
+            columns,
+            request.workers,
+            request.ray_address,
+            time_limit,
+            lambda log: use(log, pi_b),
         )
     else:
-        found = use(*behaviour_of(read(request.log, columns), request.behaviour))
+        log = log_of(open_table(str(request.log), columns), time_limit, tell)
+        found = use(*behaviour_of(log, request.behaviour))
     if request.json:
         print(json_module.dumps(_document(*found), indent=2, allow_nan=False, default=str))
     else:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from deadweight.cli.ends import tell
+from deadweight.ends import TimeLimit
 from deadweight.errors import DataError, OptionError
 from deadweight.io import read_policy
 from deadweight.io.findings import LogProblem
@@ -53,10 +55,24 @@ def streamed_behaviour(choice: str) -> TabularPolicy | None:
 
 
 def with_stream(
-    log: Path, columns: dict[str, str], workers: int, ray_address: str | None, use: Callable[[Log], T]
+    log: Path,
+    columns: dict[str, str],
+    workers: int,
+    ray_address: str | None,
+    time_limit: TimeLimit,
+    use: Callable[[Log], T],
 ) -> T:
-    """What `use` makes of a log on disk, with progress on stderr."""
-    return with_log(log, use, columns=columns, workers=workers, ray_address=ray_address, watch=Ticker().tell)
+    """What `use` makes of a log on disk, with progress and assumptions on stderr."""
+    return with_log(
+        log,
+        use,
+        columns=columns,
+        workers=workers,
+        ray_address=ray_address,
+        watch=Ticker().tell,
+        time_limit=time_limit,
+        tell=tell,
+    )
 
 
 class Ticker:

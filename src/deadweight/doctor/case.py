@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from deadweight.behaviour import estimate_behaviour
+from deadweight.ends import TimeLimit
 from deadweight.errors import PolicyError
 from deadweight.io.findings import show
+from deadweight.io.read import limited
 from deadweight.io.table import LogTable
 from deadweight.pairs import PolicyPair, pair_policies
 from deadweight.policies import TabularPolicy
@@ -24,11 +26,12 @@ class Case:
 
     table: LogTable
     target: TabularPolicy | None = None
+    time_limit: TimeLimit = "infer"
 
     @cached_property
     def log(self) -> Trajectories:
         """The log; only for checks that run when the table has no error."""
-        return self.table.trajectories()
+        return limited(self.table.trajectories(), self.time_limit, self.table.says_ends, _say_nothing)
 
     @cached_property
     def returns(self) -> FloatArray:
@@ -75,6 +78,10 @@ class Case:
     def rows_of_episodes(self, episodes: AnyArray) -> IntArray:
         """The user's first row of each of these episodes (numbers or a mask)."""
         return self.rows(self.log.offsets[:-1][episodes])
+
+
+def _say_nothing(assumption: str) -> None:
+    """What was taken for granted is a finding of its own."""
 
 
 def named(labels: Labels | list[Any], which: AnyArray, most: int = 3) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from deadweight.doctor import coverage, episodes, labels, probabilities, rewards, structure, support
 from deadweight.doctor.case import Case
+from deadweight.ends import TimeLimit, checked
 from deadweight.io.findings import Check, Finding, Severity, how_many
 from deadweight.io.policy_files import read_policy
 from deadweight.io.requirements import REQUIREMENTS, finding, unmet
@@ -92,6 +93,7 @@ def doctor(
     source: Any,
     target: TabularPolicy | Any | None = None,
     columns: Mapping[str, str] | None = None,
+    time_limit: TimeLimit = "infer",
 ) -> Diagnosis:
     """Examine a log.
 
@@ -99,6 +101,7 @@ def doctor(
       source: whatever `deadweight.read` takes.
       target: the policy to be evaluated, or what `deadweight.read_policy` takes.
       columns: our column names -> yours, where they differ.
+      time_limit: as for `deadweight.read`; what is inferred is a finding.
 
     Returns:
       findings with code, rows and remedy. A table that cannot be read at all, is empty or lacks a column is
@@ -110,15 +113,18 @@ def doctor(
       >>> [one.code for one in found.errors]
       ['DW203']
     """
+    wanted = checked(time_limit)
     table = open_table(source, columns)
     policy = target if isinstance(target, TabularPolicy) or target is None else read_policy(target)
-    return examine(table, policy)
+    return examine(table, policy, wanted)
 
 
-def examine(table: LogTable, target: TabularPolicy | None = None) -> Diagnosis:
+def examine(
+    table: LogTable, target: TabularPolicy | None = None, time_limit: TimeLimit = "infer"
+) -> Diagnosis:
     """All checks whose columns are there and have no error."""
     findings, spoiled = unmet(table, REQUIREMENTS)
-    case, size = Case(table, target), {"row": table.n_rows}
+    case, size = Case(table, target, time_limit), {"row": table.n_rows}
     sound = not findings
     findings += _run(ON_THE_TABLE, case, spoiled)
     if sound:

@@ -6,6 +6,7 @@ import numpy as np
 
 from deadweight.doctor.case import Case
 from deadweight.io.findings import Check, Found, how_many
+from deadweight.typing import BoolArray
 
 FEW = 30
 FAR_LONGER = 10
@@ -68,26 +69,46 @@ def single_steps(case: Case) -> Found | None:
 
 
 def time_limit(case: Case) -> Found | None:
-    """Many episodes end at the same longest length, and no flag says why."""
-    if case.table.has("terminated") or case.table.has("truncated") or case.log.n_episodes < FEW:
+    """Many episodes end at the same longest length, no flag says why, and it is not taken for a limit."""
+    lengths, at_limit = case.log.lengths, _at_limit(case)
+    if case.time_limit != "infer" or case.table.says_ends or case.log.time_limit is not None:
         return None
-    lengths = case.log.lengths
-    at_limit = lengths == lengths.max()
-    if lengths.max() < 5 or at_limit.mean() < MANY_AT_THE_LIMIT:
+    if case.log.n_episodes < FEW or lengths.max() < 5 or at_limit.mean() < MANY_AT_THE_LIMIT:
         return None
-    rows = case.rows_of_episodes(at_limit)
     return Found(
         f"{how_many(int(at_limit.sum()), 'episode')} of {len(lengths):,} stop after exactly "
         f"{lengths.max():,} steps, the longest length: is that a time limit? They count as ended there.",
-        "Add a column truncated that is true on the last row of episodes that were cut.",
-        rows,
+        "Add a column truncated that is true on the last row of episodes that were cut, or say "
+        f"--time-limit {lengths.max()}; --time-limit none if they ended.",
+        case.rows_of_episodes(at_limit),
     )
+
+
+def inferred_limit(case: Case) -> Found | None:
+    """A time limit that nobody has mentioned and that the log shows."""
+    limit = case.log.time_limit
+    if limit is None or case.time_limit != "infer":
+        return None
+    at_limit = _at_limit(case)
+    return Found(
+        f"{how_many(int(at_limit.sum()), 'episode')} of {case.log.n_episodes:,} stop after exactly {limit:,} "
+        "steps, where others go on: they count as cut by a time limit, and values are those of that many.",
+        f"Say it: --time-limit {limit}, or --time-limit none if they ended there; better, add a column "
+        "terminated or truncated.",
+        case.rows_of_episodes(at_limit),
+    )
+
+
+def _at_limit(case: Case) -> BoolArray:
+    """(n,) which episodes are as long as the longest."""
+    at_limit: BoolArray = case.log.lengths == case.log.horizon
+    return at_limit
 
 
 def no_successor(case: Case) -> Found | None:
     """Cut episodes of which nobody knows what came next."""
     cut = ~case.log.terminated & (case.log.next_states[case.log.offsets[1:] - 1] < 0)
-    if not cut.any():
+    if not cut.any() or not case.table.says_ends:  # a limit without flags says nothing of successors
         return None
     rows = case.rows(case.log.offsets[1:][cut] - 1)
     return Found(
@@ -101,7 +122,7 @@ def no_successor(case: Case) -> Found | None:
 
 def none_terminates(case: Case) -> Found | None:
     """Every episode cut."""
-    if case.log.terminated.any():
+    if case.log.terminated.any() or not case.table.says_ends:
         return None
     return Found(
         f"All {case.log.n_episodes:,} episodes are truncated: values are those of the logged steps.",
@@ -117,4 +138,5 @@ CHECKS: tuple[Check[Case], ...] = (
     Check("DW245", "warning", "A time limit without a flag", (), time_limit),
     Check("DW246", "warning", "Truncated episodes without successor", (), no_successor),
     Check("DW247", "info", "No episode terminates", (), none_terminates),
+    Check("DW248", "info", "A time limit inferred", (), inferred_limit),
 )

@@ -139,7 +139,8 @@ class _Influence:
 
     def __call__(self, block: Block) -> FloatArray:
         """(m,) influence, up to a constant."""
-        s, a = block.states, block.actions
+        s = block.states
+        a = block.actions if self.n_actions > 1 else np.zeros_like(s)  # where all actions count as one
         after = successors(block, self.n_states)
         known = after >= 0
         at = np.minimum(np.searchsorted(self.keys, s * (self.n_states + 1) + after), len(self.keys) - 1)

@@ -22,9 +22,9 @@ def read(
       source: a Parquet file, a folder of them, or a CSV file; several such files; a pandas, polars (eager or
         lazy), pyarrow or duckdb table; or a dict of columns.
       columns: our column names -> yours, where they differ.
-      time_limit: for a table without `terminated` and `truncated`: episodes of exactly so many steps were cut;
-        None: all ended by themselves; "infer": see `deadweight.ends`, with a warning `errors.Assumption` where
-        a limit is found. Flags in the table always win.
+      time_limit: for a table without `terminated` and `truncated`: episodes of exactly so many steps were
+        cut; None: all ended by themselves; "infer": see `deadweight.ends`, with a warning of class
+        `errors.Assumption` where a limit is found. Flags in the table always win.
 
     The columns are episode, step, state, action, reward, and optionally behaviour_prob (or propensity),
     target_prob, terminated, truncated, next_state. Rows come in any order; episodes are sorted by their ids.

@@ -61,6 +61,7 @@ class StudyProblem:
             propensities=log.propensities,
             terminated=log.terminated,
             next_states=following,
+            time_limit=log.time_limit,
         )
 
     def _shown_policy(self, policy: TabularPolicy) -> TabularPolicy:
