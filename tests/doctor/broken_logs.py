@@ -51,6 +51,12 @@ def _sound() -> Frame:
     return pd.concat(parts, ignore_index=True)
 
 
+def _place_by_place(frame: Frame) -> Frame:
+    """States that tell the step, so that nothing that is done at the last one is ever done before."""
+    frame = pd.concat([frame, frame.assign(episode=frame.episode + "b")])
+    return frame.assign(state=frame.state + frame.step.astype(str), next_state=None)
+
+
 def put(column: str, value: Any, rows: Any = 17) -> Callable[[Frame], Frame]:
     """The same value in some rows of a column."""
 
@@ -189,7 +195,8 @@ CORPUS: list[tuple[str, str, Callable[[Frame], Any]]] = [
     ("row number as episode", "DW242", chain(new(episode=lambda f: np.arange(len(f))), NO_FLAGS)),
     ("one very long episode", "DW243", _long_episode),
     ("an episode of one step", "DW244", _single_step),
-    ("time limit", "DW245", chain(lambda f: pd.concat([f, f.assign(episode=f.episode + "b")]), NO_FLAGS)),
+    ("time limit", "DW248", chain(lambda f: pd.concat([f, f.assign(episode=f.episode + "b")]), NO_FLAGS)),
+    ("one length that may be a limit", "DW245", chain(_place_by_place, NO_FLAGS)),
     ("nothing after truncation", "DW246", NO_NEXT),
     ("all truncated", "DW247", new(terminated=lambda f: False, truncated=_last)),
     ("case of labels", "DW331", chain(put("state", "Ward "), NO_NEXT)),

@@ -216,7 +216,11 @@ def coverage(
 @app.command()
 def study(
     name: Annotated[
-        str, typer.Argument(help="automatic: mean squared errors of automatic and hand-set drops.")
+        str,
+        typer.Argument(
+            help="automatic: mean squared errors of automatic and hand-set drops; ends: logs that do not say "
+            "how their episodes end."
+        ),
     ],
     runs: Annotated[int, typer.Option(min=2, help="Logs of each problem.")] = 100,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,

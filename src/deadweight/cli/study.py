@@ -9,7 +9,7 @@ from pathlib import Path
 from deadweight.atomic import write_text, writing
 from deadweight.errors import OptionError, did_you_mean
 
-STUDIES = ("automatic",)
+STUDIES = ("automatic", "ends")
 
 
 def study(name: str, runs: int, workers: int, out: Path) -> None:
@@ -18,10 +18,13 @@ def study(name: str, runs: int, workers: int, out: Path) -> None:
         raise OptionError(
             f"There is no study {name!r}.{did_you_mean(name, STUDIES)}", fix=f"Studies: {', '.join(STUDIES)}."
         )
+    folder = out / name
+    if name == "ends":
+        _ends(folder, runs, workers)
+        return
     from deadweight.studies.automatic import markdown
     from deadweight.studies.automatic import study as lines_of
 
-    folder = out / name
     lines = []
     for line in lines_of(folder, runs, workers, partial(print, file=sys.stderr)):
         print(f"{line.problem}: {', '.join(map(str, line.ratios))}", file=sys.stderr)
@@ -29,4 +32,16 @@ def study(name: str, runs: int, workers: int, out: Path) -> None:
     text = markdown(lines)
     with writing(folder / "table.md"):
         write_text(folder / "table.md", text)
+    print(text)
+
+
+def _ends(folder: Path, runs: int, workers: int) -> None:
+    from deadweight.studies.ends import markdown, study
+
+    lines = []
+    for line in study(folder, runs, workers):
+        print(line, file=sys.stderr)
+        lines.append(line)
+    text = markdown(lines)
+    (folder / "table.md").write_text(text, encoding="utf-8")
     print(text)

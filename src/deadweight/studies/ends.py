@@ -1,0 +1,148 @@
+"""What a log that does not say how its episodes end is taken for, and what that does to the numbers.
+
+Logs of a fixed length are read from tables without flags; logs of tasks that end by themselves must not be
+taken for cut; and where nothing was cut, a model solved until it settles has no bias from the length of the
+longest episode.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deadweight.domains import Problem, deterministic_lift, stochastic_lift
+from deadweight.domains.problem import as_policy
+from deadweight.errors import Assumption
+from deadweight.estimate import estimate, evaluate
+from deadweight.io import read
+from deadweight.mdp import TabularMDP
+from deadweight.simulate import simulate
+from deadweight.studies.problems import conveyor_belt, random_problem, windy_grid
+from deadweight.studies.runs import make_runs
+from deadweight.trajectories import Trajectories
+
+SEED = 812
+EPISODES = 2_000
+FIXED_LENGTH = "fixed length"
+LIFTS = (7, 11, 17)
+NEVER_CUT = 100_000
+
+
+def ergodic(n_states: int = 6, n_actions: int = 2, horizon: int = 10, seed: int = 11) -> Problem:
+    """A task that never ends by itself, cut after a fixed number of steps."""
+    rng = np.random.default_rng(seed)
+    P = rng.dirichlet(np.full(n_states, 0.5), (n_states, n_actions))
+    r = rng.normal(size=(n_states, n_actions)) + 0.5
+    mdp = TabularMDP(P, r, np.eye(n_states)[0], horizon)
+    pi_e, random = (rng.dirichlet(np.full(n_actions, 2.0), n_states) for _ in range(2))
+    pi_b = 0.5 * random + 0.5 / n_actions
+    return Problem("ergodic", mdp, as_policy(pi_e, mdp), as_policy(pi_b, mdp))
+
+
+def self_ending() -> dict[str, Problem]:
+    """Tasks that end by themselves; where they have a horizon, logs are made without it."""
+    return {
+        "deterministic lift 7": deterministic_lift(7),
+        "deterministic lift 17": deterministic_lift(17),
+        **{f"stochastic lift {size}": stochastic_lift(size) for size in LIFTS},
+        "conveyor belt": conveyor_belt(),
+        "windy grid": windy_grid(),
+        "random 8 x 3": random_problem(8, 3, 12, seed=1),
+    }
+
+
+def table_without_flags(log: Trajectories) -> dict[str, Any]:
+    """The columns of a log that every table has."""
+    return {
+        "episode": np.repeat(np.arange(log.n_episodes), log.lengths),
+        "step": np.arange(log.n_steps) - np.repeat(log.offsets[:-1], log.lengths),
+        "state": log.states,
+        "action": log.actions,
+        "reward": log.rewards,
+    }
+
+
+def run_fixed_length(name: str, number: int) -> dict[str, Any]:
+    """One log of ten steps an episode, read without flags and, wrongly, as if all episodes had ended."""
+    problem = ergodic()
+    table = table_without_flags(problem.sample(EPISODES, np.random.SeedSequence([SEED, 0, number])))
+    found: dict[str, Any] = {}
+    for key, limit in (("inferred", "infer"), ("ended", None)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Assumption)
+            log = read(table, time_limit=limit)  # type: ignore[arg-type]
+        ev = evaluate(log, problem.pi_e, problem.pi_b)
+        old = estimate("DM", log, problem.pi_e, problem.pi_b, interval=None, solve="longest").value
+        found[key] = {
+            "time_limit": log.time_limit,
+            "misfit": "model-misfit" in ev["DM"].flags,
+            "headline": ev.headline.name,
+            "DM": [ev["DM"].value - problem.true_value, ev["DM"].std_error],
+            "headline error": [ev.headline.value - problem.true_value, ev.headline.std_error],
+            "DM over the longest": old - problem.true_value,
+        }
+    return found
+
+
+def run_self_ending(name: str, number: int) -> dict[str, Any]:
+    """One uncut log: is it taken for cut, and where is DM?"""
+    problem, place = self_ending()[name], list(self_ending()).index(name)
+    seed = np.random.SeedSequence([SEED, 1 + place, number])
+    log = simulate(problem.mdp, problem.pi_b, EPISODES // 2, seed, NEVER_CUT)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Assumption)
+        found = read(table_without_flags(log))
+    errors = {}
+    if problem.horizon is None:
+        for solve in ("settled", "longest"):
+            dm = estimate("DM", found, problem.pi_e, problem.pi_b, interval=None, solve=solve)
+            errors[solve] = dm.value - problem.true_value
+    return {"time_limit": found.time_limit, "errors": errors}
+
+
+def study(out: Path, runs: int, workers: int = 1) -> Iterator[str]:
+    """Lines of text, as they are finished."""
+    made = make_runs(out / "runs", FIXED_LENGTH, run_fixed_length, runs, workers)
+    for key, how in (("inferred", "read without flags"), ("ended", "read with time_limit=None")):
+        some = [one[key] for one in made]
+        close = {name: sum(abs(e) <= 3 * se for e, se in (one[name] for one in some)) for name in CLOSE}
+        limited, flagged = sum(one["time_limit"] == 10 for one in some), sum(one["misfit"] for one in some)
+        yield (
+            f"| {how} | {limited} | {flagged} "
+            f"| {close['DM']} | {close['headline error']} ({some[0]['headline']}) "
+            f"| {np.mean([one['DM'][0] for one in some]):+.3f} "
+            f"| {np.mean([one['DM over the longest'] for one in some]):+.3f} |"
+        )
+    for name in self_ending():
+        made = make_runs(out / "runs", name, run_self_ending, runs, workers)
+        cut = sum(one["time_limit"] is not None for one in made)
+        biases = [_bias([one["errors"][solve] for one in made if one["errors"]]) for solve in SOLVES]
+        yield f"| {name} | {cut} | {biases[0]} | {biases[1]} |"
+
+
+CLOSE = ("DM", "headline error")
+SOLVES = ("settled", "longest")
+HEADINGS = (
+    "| 2,000 episodes of 10 steps | time limit 10 | flag `model-misfit` | DM within 3 standard errors | "
+    'headline within 3 (which) | mean error of DM | the same with `solve="longest"` |',
+    '| 1,000 episodes, never cut | taken for cut | bias of DM | with `solve="longest"` |',
+)
+
+
+def _bias(errors: list[float]) -> str:
+    if not errors:
+        return ""
+    return f"{np.mean(errors):+.3f} ± {np.std(errors, ddof=1) / np.sqrt(len(errors)):.3f}"
+
+
+def markdown(lines: list[str]) -> str:
+    """Both tables."""
+    parts = []
+    for headings, some in zip(HEADINGS, (lines[:2], lines[2:]), strict=True):
+        columns = headings.count("|") - 1
+        parts += [headings, "| --- |" + " ---: |" * (columns - 1), *some, ""]
+    return "\n".join(parts)
