@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -68,6 +69,17 @@ def test_what_is_no_id_is_refused_alike(kind: str, tmp_path: Path) -> None:
             assert caught.value.code in {code, "DW203" if code == "DW201" else code}, (order, part_rows)
 
 
+def test_zeros_of_both_signs_are_one_episode(expected: np.ndarray, tmp_path: Path) -> None:
+    rows = orders(TABLE.num_rows)["shuffled"]
+    episodes = TABLE["episode"].to_numpy()[rows] / 2
+    signed = np.where((episodes == 0) & (np.arange(len(rows)) % 2 == 1), -0.0, episodes)
+    assert np.signbit(signed).any()
+    path = tmp_path / "log.parquet"
+    pq.write_table(TABLE.take(rows).set_column(0, "episode", pa.array(signed)), path, row_group_size=15)
+    for found in (numbers(dw.read(path)), with_log(path, numbers, part_rows=9)):
+        np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
 # --- ids at random ---------------------------------------------------------------------------------------
 
 VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {
@@ -115,7 +127,7 @@ def test_random_ids_in_random_places(data: st.DataObject) -> None:
     assert memory.n_episodes == len(set(owners))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "log.parquet"
-        pa.parquet.write_table(table, path, row_group_size=data.draw(st.integers(1, 20)))
+        pq.write_table(table, path, row_group_size=data.draw(st.integers(1, 20)))
         found = with_log(path, numbers, part_rows=data.draw(st.integers(1, 30)))
     np.testing.assert_allclose(found, numbers(memory), rtol=1e-9, atol=1e-12)
 

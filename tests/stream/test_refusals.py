@@ -132,7 +132,7 @@ def test_the_same_labels(kind: str, tmp_path: Path) -> None:
 def test_minus_one_is_a_state_of_all_parts_where_it_is_one_in_any(tmp_path: Path) -> None:
     """A successor of -1 is unknown, unless some episode visits -1."""
     ended = TABLE["terminated"].to_numpy(zero_copy_only=False)
-    cut = LAST[~ended[LAST]][0]
+    cut = LAST[~ended[LAST]][-1]
     following = np.append(STATES[1:], 0)
     following[LAST] = 2
     following[cut] = -1
@@ -184,18 +184,23 @@ def values(log: Any) -> list[float]:
     return [found["IS"].value, found["WPDIS"].value, float(found["IS"].n_episodes), float(log.n_states)]
 
 
+LIES = [
+    (FIRST, FIRST - 50),  # too low: harmless
+    (FIRST + 14, FIRST + 9),  # the largest id of a row group, said to be smaller
+    (FIRST + 14, FIRST + 17),  # and to be larger, so that row groups seem to overlap
+    (FIRST + 29, FIRST + 60),
+    (FIRST + 15, FIRST + 16),  # the smallest, so that a part seems to begin later
+]
+
+
 @pytest.mark.parametrize(
-    ("truth", "claim"),
+    ("group_rows", "truth", "claim"),
     [
-        (FIRST, FIRST - 50),  # too low: harmless
-        (FIRST + 14, FIRST + 9),  # the largest id of the fifth row group, said to be smaller
-        (FIRST + 14, FIRST + 17),  # and to be larger, so that row groups seem to overlap
-        (FIRST + 29, FIRST + 60),
-        (FIRST + 15, FIRST + 16),  # the smallest of the sixth, so that a part seems to begin later
+        *((rows, *lie) for rows in (10, 12) for lie in LIES),
+        (10, FIRST + 7, FIRST + 6),  # an episode that goes on from one row group to the next
     ],
 )
-@pytest.mark.parametrize("group_rows", [10, 12])
-def test_a_footer_that_lies_about_ids(truth: int, claim: int, group_rows: int, tmp_path: Path) -> None:
+def test_a_footer_that_lies_about_ids(group_rows: int, truth: int, claim: int, tmp_path: Path) -> None:
     path = big_ids(group_rows, tmp_path)
     expected = values(dw.read(path))
     lie(path, truth, claim)
@@ -238,25 +243,35 @@ def test_a_footer_that_lies_about_states(claim: int, tmp_path: Path) -> None:
         numbers(open_stream(path, part_rows=20))
 
 
+@pytest.mark.parametrize("all_of_it", [False, True], ids=["a row group", "and the file"])
 @pytest.mark.parametrize("claim", [20, 30, 0])
-def test_a_footer_that_lies_about_the_number_of_rows(claim: int, tmp_path: Path) -> None:
+def test_a_footer_that_lies_about_the_number_of_rows(claim: int, all_of_it: bool, tmp_path: Path) -> None:
     """Readers believe it, and leave rows out without a word."""
-    path = big_ids(25, tmp_path)
+    path = tmp_path / "log.parquet"
+    pq.write_table(table_of(10, 5, fixed=True), path, row_group_size=25, compression=None)
     body, footer = _footer(path)
+    if all_of_it:
+        footer = footer.replace(_counter(50), _counter(25 + claim), 1)
     lies = 0
     for i in range(len(footer) - 1):
-        # A 64-bit field of Thrift's compact protocol, 25 as a zigzag number of one byte.
-        if footer[i : i + 2] == bytes([0x16, 50]):
-            changed = footer[: i + 1] + bytes([2 * claim]) + footer[i + 2 :]
+        if footer[i : i + 2] == _counter(25):
             other = tmp_path / f"{i}.parquet"
+            changed = footer[:i] + _counter(claim) + footer[i + 2 :]
             other.write_bytes(body + changed + struct.pack("<I", len(footer)) + b"PAR1")
-            if pq.read_metadata(other).row_group(0).num_rows == claim:
+            metadata = pq.read_metadata(other)
+            if metadata.row_group(0).num_rows == claim:
+                assert metadata.num_rows == (25 + claim if all_of_it else 50)
                 lies += 1
                 for read in (dw.read, lambda path: with_log(path, values, part_rows=25)):
                     with pytest.raises(LogProblem, match="damaged: its footer says") as caught:
                         read(other)
                     assert caught.value.code == "DW102"
     assert lies == 1
+
+
+def _counter(number: int) -> bytes:
+    """A 64-bit field of Thrift's compact protocol: zigzag, here of one byte."""
+    return bytes([0x16, 2 * number])
 
 
 # --- several files ---------------------------------------------------------------------------------------
