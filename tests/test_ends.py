@@ -1,4 +1,4 @@
-"""How episodes end where nobody says it: the inferred time limit, in memory and in a stream, and its effects."""
+"""How episodes end where nobody says it: the inferred time limit, in memory and in a stream."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import deadweight as dw
 from deadweight.ends import Ends, count_ends
 from deadweight.errors import Assumption, DataError, OptionError
 from deadweight.io.stream import open_stream
-from deadweight.studies.ends import ergodic, run_fixed_length, self_ending, table_without_flags
 from deadweight.simulate import simulate
+from deadweight.studies.ends import ergodic, run_fixed_length, self_ending, table_without_flags
 
 NEVER_CUT = 100_000
 
@@ -46,7 +46,9 @@ def test_a_fixed_length_is_a_time_limit_and_is_said() -> None:
     # The rewards of the last steps count, and nothing ends there.
     model = dw.fit_mdp(log)
     assert model.P[:, [-1]].sum() == 0
-    counted = np.bincount(log.states * 2 + log.actions, log.rewards) / np.bincount(log.states * 2 + log.actions)
+    counted = np.bincount(log.states * 2 + log.actions, log.rewards) / np.bincount(
+        log.states * 2 + log.actions
+    )
     np.testing.assert_allclose(model.r.ravel(), counted, rtol=1e-12)
 
 
@@ -177,6 +179,7 @@ def test_a_stream_reads_the_same_ends(limit: Any, ids: str, tmp_path: Path) -> N
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", Assumption)
         stream = open_stream(path, part_rows=100, time_limit=limit)
+        _ = stream.time_limit, stream.time_limit  # looked for once, when first asked for
     assert len(stream) > 3
     said = [str(one.message) for one in caught if one.category is Assumption]
     assert len(said) == (limit == "infer")

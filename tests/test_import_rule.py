@@ -18,10 +18,10 @@ ROOT = Path(deadweight.__file__).parent
 LAYERS = (
     "_version errors typing atomic threads _kernel kernel arithmetic labels checks states",
     "trajectories policies pairs mdp transitions chains running behaviour logs",
-    "blocks walks weighting summaries executors stored fold records level_walks",
-    "model options question drops",
+    "blocks walks weighting summaries executors stored fold records level_walks ends",
+    "model settling options question drops",
     "estimators",
-    "answers results inference negligible theory simulate io",
+    "misfit answers results inference negligible theory simulate io",
     "diagnostics verdict domains integrations doctor",
     "evaluation estimate",
     "testing experiments studies report benchmark",

@@ -148,7 +148,7 @@ def _table(
         "gamma": question.gamma,
         "unseen": question.options.unseen,
         "solve": question.options.solve,
-        "time_limit": question.time_limit,
+        "time_limit": question.known_time_limit,
         "drop": drop if isinstance(drop, str) or drop is None else "given",
         "interval": interval,
         "level": level,

@@ -92,6 +92,7 @@ class Question:
     @cached_property
     def terminated(self) -> int:
         """Number of episodes that ended by termination."""
+        _ = self.time_limit
         if isinstance(self.parts, Stored):
             return self.parts.census.terminated
         return int(sum(part.terminated.sum() for part in self.parts))
@@ -99,6 +100,7 @@ class Question:
     @cached_property
     def counts(self) -> Counts:
         """Transition counts of the log."""
+        _ = self.time_limit  # first: it says what the last steps lead to
         return count(self.parts, self.pair.n_states, self.pair.n_actions, self.workers)
 
     @cached_property
@@ -134,6 +136,11 @@ class Question:
     def time_limit(self) -> int | None:
         """Steps after which episodes were cut, where there is such a limit."""
         return self.parts.time_limit if isinstance(self.parts, Stored) else self.parts[0].time_limit
+
+    @property
+    def known_time_limit(self) -> int | None:
+        """The same, without a pass over a stored log that nobody has asked for its limit."""
+        return self.parts.known_limit if isinstance(self.parts, Stored) else self.parts[0].time_limit
 
     @cached_property
     def cut_early(self) -> int:

@@ -74,14 +74,22 @@ class Stored(Sequence[Trajectories]):
       executor: who fetches and sums the parts.
       state_labels, action_labels: of all parts.
       n_steps: rows of all parts.
-      time_limit: of the whole log; see `deadweight.ends`.
     """
 
     executor: Executor
     state_labels: Labels
     action_labels: Labels
     n_steps: int
-    time_limit: int | None = None
+
+    @property
+    @abstractmethod
+    def time_limit(self) -> int | None:
+        """Steps after which episodes were cut; see `deadweight.ends`. To find out may take a pass."""
+
+    @property
+    @abstractmethod
+    def known_limit(self) -> int | None:
+        """The same as far as it is known; None where nobody has asked."""
 
     @abstractmethod
     def fetch(self, part: int) -> Any:

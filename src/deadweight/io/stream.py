@@ -70,6 +70,8 @@ class Stream(Stored):
         executor: Executor,
         watch: Watch | None = None,
         holder: Any = None,
+        time_limit: TimeLimit = None,
+        tell: Callable[[str], None] = assume,
     ) -> None:
         self.files, self.plan, self.labels = files, tuple(parts), labels
         self.state_labels, self.action_labels = labels.states, labels.actions
@@ -77,6 +79,8 @@ class Stream(Stored):
         self.executor, self.watch = executor, watch
         self._holder = holder  # the temporary folder, if there is one
         self._census: list[Census | None] = [None]  # shared by all views of this log
+        self._limit: list[TimeLimit] = [time_limit]  # likewise
+        self._tell = tell
         self._check: Check | None = None
         self._fetched_before = False
         self._started = 0.0
@@ -93,6 +97,7 @@ class Stream(Stored):
             return [self[i] for i in range(*part.indices(len(self)))]
         if not -len(self) <= part < len(self):
             raise IndexError(part)
+        _ = self.time_limit  # whoever takes a part as a log may ask it how its episodes end
         whole = self.limited(whole_part(self.files, self.plan[part], self.labels))
         return self._checked([whole])[0]
 
@@ -111,22 +116,33 @@ class Stream(Stored):
         """Whether there are flags that say how episodes end."""
         return "terminated" in self.files.names or "truncated" in self.files.names
 
-    def limited(self, log: Trajectories) -> Trajectories:
-        """A log of some of its episodes, with the time limit of the whole."""
-        if self.time_limit is None:
-            return log
-        return log.with_time_limit(self.time_limit, says_ends=self.says_ends)
+    @property
+    def time_limit(self) -> int | None:
+        """The time limit; where it is to be inferred, the first to ask causes a pass over the parts."""
+        if self._limit[0] == "infer":
+            self._limit[0] = None if self.says_ends else self._inferred_limit()
+        limit = self._limit[0]
+        assert limit != "infer"
+        return limit
 
-    def infer_time_limit(self, tell: Callable[[str], None]) -> None:
-        """Look for a time limit, which takes a pass over the parts; flags win."""
-        if self.says_ends:
-            return
+    def _inferred_limit(self) -> int | None:
         found = count_ends(self.viewed(without=UNLIKE_ENDS))
         if found.time_limit is not None:
-            self.time_limit = found.time_limit
-            # The pass has taken the census as well, of a log without a limit.
+            # The census that has been taken is that of a log without a limit.
             self._census[0] = replace(self.census, terminated=found.n - found.n_at_limit)
-            tell(assumption(found.time_limit, found.n_at_limit, found.n))
+            self._tell(assumption(found.time_limit, found.n_at_limit, found.n))
+        return found.time_limit
+
+    @property
+    def known_limit(self) -> int | None:
+        """The limit as far as it is known; None where nobody has asked."""
+        limit = self._limit[0]
+        return None if limit == "infer" else limit
+
+    def limited(self, log: Trajectories) -> Trajectories:
+        """A log of some of its episodes, with the time limit of the whole."""
+        limit = self.known_limit  # whoever needs it has asked for it before
+        return log if limit is None else log.with_time_limit(limit, says_ends=self.says_ends)
 
     def _checked(self, pieces: list[Trajectories]) -> list[Trajectories]:
         if self._check is not None and not self._fetched_before:
@@ -203,7 +219,7 @@ class Stream(Stored):
 
     def __getstate__(self) -> dict[str, Any]:
         """What a worker needs: where the parts are, and not who watches."""
-        return {**self.__dict__, "executor": None, "watch": None, "_holder": None}
+        return {**self.__dict__, "executor": None, "watch": None, "_holder": None, "_tell": None}
 
     def __repr__(self) -> str:
         return f"Stream({self.n_steps:,} rows in {len(self):,} parts of {len(self.files.paths):,} files)"
@@ -235,7 +251,7 @@ def open_stream(
       sort: copy the rows into a temporary folder, episode by episode, before anything else. None does so
         where the footers show that episodes are scattered over the files.
       watch: called with a `Progress` after every part.
-      time_limit: as for `deadweight.read`; to infer one takes a pass over the parts.
+      time_limit: as for `deadweight.read`; it is inferred, by a pass over the parts, when a model needs it.
       tell: is told what was taken for granted.
     """
     wanted = checked(time_limit)
@@ -261,12 +277,8 @@ def open_stream(
     else:
         parts = cut(ordered, part_rows)
     executor = executor or Serial()
-    stream = Stream(files, parts, common_labels(files, parts, executor), executor, watch, holder)
-    if wanted == "infer":
-        stream.infer_time_limit(tell)
-    else:
-        stream.time_limit = wanted
-    return stream
+    labels = common_labels(files, parts, executor)
+    return Stream(files, parts, labels, executor, watch, holder, wanted, tell)
 
 
 def _sorting(watch: Watch | None, rows: int) -> Callable[[int], None]:

@@ -159,7 +159,7 @@ def epsilon_path(
       >>> lift = stochastic_lift(17)
       >>> path = epsilon_path("WSPDIS", lift.sample(1000), lift.pi_e, lift.pi_b)
       >>> len(path), int(path.n_dropped[path.chosen])
-      (16, 12)
+      (16, 9)
     """
     return path_of(ask(log, pi_e, pi_b, gamma, read_options(options)), name, min_visits)
 
