@@ -45,9 +45,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "stays.csv"
         write_stays(path)
-        for finding in dw.doctor(path, columns=names):
+        # Every stay is watched for eight hours: the log stops there, the patient's story does not.
+        for finding in dw.doctor(path, columns=names, time_limit=8):
             print(f"{finding.severity} {finding.code}: {finding.title}")
-        log = dw.read(path, columns=names)
+        log = dw.read(path, columns=names, time_limit=8)
     new = dw.TabularPolicy(
         [[CALLS_NEW[state], 1 - CALLS_NEW[state]] for state in CALLS_NEW],
         states=list(CALLS_NEW),

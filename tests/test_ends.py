@@ -46,10 +46,9 @@ def test_a_fixed_length_is_a_time_limit_and_is_said() -> None:
     # The rewards of the last steps count, and nothing ends there.
     model = dw.fit_mdp(log)
     assert model.P[:, [-1]].sum() == 0
-    counted = np.bincount(log.states * 2 + log.actions, log.rewards) / np.bincount(
-        log.states * 2 + log.actions
-    )
-    np.testing.assert_allclose(model.r.ravel(), counted, rtol=1e-12)
+    pairs = log.states * 2 + log.actions
+    mean = np.bincount(pairs, log.rewards) / np.bincount(pairs)
+    np.testing.assert_allclose(model.r.ravel(), mean, rtol=1e-12)
 
 
 def test_the_warning_names_the_line_that_called() -> None:

@@ -1,4 +1,4 @@
-"""Models without a horizon: solved until they settle, with the influence, the gaps and the fallbacks of that."""
+"""Models without a horizon: solved until they settle; their influence, gaps and fallbacks."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from deadweight.settling import occupancy, settle
 
 
 def last_values(mdp, pi, gamma, steps=20_000):
-    for _, q, v in backward(mdp, pi, steps, gamma):
-        pass
+    *_, (_, q, v) = backward(mdp, pi, steps, gamma)
     return q, v
 
 

@@ -129,12 +129,10 @@ def _density_ratio(question: Question, weighting: Weighting) -> Family:
 
 
 def _marginalised(question: Question, weighting: Weighting) -> Family:
-    _ = question.time_limit  # first: it says what the last steps lead to
     return Marginalised(weighting, question.gamma)
 
 
 def _tabular_marginalised(question: Question, weighting: Weighting) -> Family:
-    _ = question.time_limit
     pi_e = question.pi_e("TMIS")
     return Marginalised(weighting, question.gamma, pi_e, question.options.unseen_actions)
 

@@ -64,7 +64,10 @@ def with_log(
 
 def _used(stream: Stream, use: Callable[[Trajectories | Stored], T]) -> T:
     """What is made of a stream; of one part in labels of its own, which are those that its rows show."""
-    return use(stream.limited(whole_part(stream.files, stream.plan[0], None)) if len(stream) == 1 else stream)
+    if len(stream) > 1:
+        return use(stream)
+    _ = stream.time_limit  # a log in memory knows how its episodes end
+    return use(stream.limited(whole_part(stream.files, stream.plan[0], None)))
 
 
 def _paths(source: Any) -> list[str | Path] | None:

@@ -136,7 +136,8 @@ HEADINGS = (
 def _bias(errors: list[float]) -> str:
     if not errors:
         return ""
-    return f"{np.mean(errors):+.3f} ± {np.std(errors, ddof=1) / np.sqrt(len(errors)):.3f}"
+    mean = round(float(np.mean(errors)), 3) + 0.0  # without a minus before zero
+    return f"{mean:+.3f} ± {np.std(errors, ddof=1) / np.sqrt(len(errors)):.3f}"
 
 
 def markdown(lines: list[str]) -> str:
