@@ -29,19 +29,20 @@ def study(name: str, runs: int, workers: int, out: Path) -> None:
     for line in lines_of(folder, runs, workers, partial(print, file=sys.stderr)):
         print(f"{line.problem}: {', '.join(map(str, line.ratios))}", file=sys.stderr)
         lines.append(line)
-    text = markdown(lines)
-    with writing(folder / "table.md"):
-        write_text(folder / "table.md", text)
-    print(text)
+    _show(folder, markdown(lines))
 
 
 def _ends(folder: Path, runs: int, workers: int) -> None:
     from deadweight.studies.ends import markdown, study
 
     lines = []
-    for line in study(folder, runs, workers):
+    for line in study(folder, runs, workers, partial(print, file=sys.stderr)):
         print(line, file=sys.stderr)
         lines.append(line)
-    text = markdown(lines)
-    (folder / "table.md").write_text(text, encoding="utf-8")
+    _show(folder, markdown(lines))
+
+
+def _show(folder: Path, text: str) -> None:
+    with writing(folder / "table.md"):
+        write_text(folder / "table.md", text)
     print(text)

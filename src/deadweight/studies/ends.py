@@ -8,7 +8,7 @@ longest episode.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,8 @@ from deadweight.estimate import estimate, evaluate
 from deadweight.io import read
 from deadweight.mdp import TabularMDP
 from deadweight.simulate import simulate
-from deadweight.studies.problems import conveyor_belt, random_problem, windy_grid
-from deadweight.studies.runs import make_runs
+from deadweight.studies.problems import StudyProblem, conveyor_belt, random_problem, windy_grid
+from deadweight.studies.runs import first_runs, make_runs, open_stores
 from deadweight.trajectories import Trajectories
 
 SEED = 812
@@ -104,24 +104,44 @@ def run_self_ending(name: str, number: int) -> dict[str, Any]:
     return {"time_limit": found.time_limit, "errors": errors}
 
 
-def study(out: Path, runs: int, workers: int = 1) -> Iterator[str]:
-    """Lines of text, as they are finished."""
-    made = make_runs(out / "runs", FIXED_LENGTH, run_fixed_length, runs, workers)
-    for key, how in (("inferred", "read without flags"), ("ended", "read with time_limit=None")):
-        some = [one[key] for one in made]
-        close = {name: sum(abs(e) <= 3 * se for e, se in (one[name] for one in some)) for name in CLOSE}
-        limited, flagged = sum(one["time_limit"] == 10 for one in some), sum(one["misfit"] for one in some)
-        yield (
-            f"| {how} | {limited} | {flagged} "
-            f"| {close['DM']} | {close['headline error']} ({some[0]['headline']}) "
-            f"| {np.mean([one['DM'][0] for one in some]):+.3f} "
-            f"| {np.mean([one['DM over the longest'] for one in some]):+.3f} |"
-        )
-    for name in self_ending():
-        made = make_runs(out / "runs", name, run_self_ending, runs, workers)
+def cells() -> dict[str, StudyProblem]:
+    """All problems of the study with the size of a log, in the order that the lines have."""
+    found = {FIXED_LENGTH: StudyProblem(FIXED_LENGTH, ergodic(), EPISODES)}
+    for name, problem in self_ending().items():
+        found[name] = StudyProblem(name, problem, EPISODES // 2)
+    return found
+
+
+def run(name: str, number: int) -> dict[str, Any]:
+    """One log of a cell."""
+    return (run_fixed_length if name == FIXED_LENGTH else run_self_ending)(name, number)
+
+
+def study(
+    out: Path, runs: int, workers: int = 1, tell: Callable[[str], None] = lambda line: None
+) -> Iterator[str]:
+    """Lines of both tables, as they are finished; `tell` gets remarks on what was found."""
+    kept = open_stores(out / "runs", "ends", cells(), SEED)
+    for name in make_runs(kept, run, runs, workers, tell):
+        made = first_runs(kept[name], runs)
+        if name == FIXED_LENGTH:
+            yield _fixed_line("read without flags", [one["inferred"] for one in made])
+            yield _fixed_line("read with time_limit=None", [one["ended"] for one in made])
+            continue
         cut = sum(one["time_limit"] is not None for one in made)
         biases = [_bias([one["errors"][solve] for one in made if one["errors"]]) for solve in SOLVES]
         yield f"| {name} | {cut} | {biases[0]} | {biases[1]} |"
+
+
+def _fixed_line(how: str, some: list[dict[str, Any]]) -> str:
+    close = {name: sum(abs(e) <= 3 * se for e, se in (one[name] for one in some)) for name in CLOSE}
+    limited, flagged = sum(one["time_limit"] == 10 for one in some), sum(one["misfit"] for one in some)
+    return (
+        f"| {how} | {limited} | {flagged} "
+        f"| {close['DM']} | {close['headline error']} ({some[0]['headline']}) "
+        f"| {np.mean([one['DM'][0] for one in some]):+.3f} "
+        f"| {np.mean([one['DM over the longest'] for one in some]):+.3f} |"
+    )
 
 
 CLOSE = ("DM", "headline error")
