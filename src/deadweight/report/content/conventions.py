@@ -40,6 +40,7 @@ def conventions(question: Question, headline: Estimate, today: date) -> list[tup
     found = [
         ("Discount (gamma)", f"{question.gamma:g}"),
         ("Finished episodes", f"{options.finished}: they {FINISHED[options.finished]}"),
+        ("Ends of episodes", _ends(question)),
         ("Actions never logged in a state", _unseen(question)),
         ("States dropped", _drop(headline)),
     ]
@@ -54,6 +55,15 @@ def conventions(question: Question, headline: Estimate, today: date) -> list[tup
     if options.return_range is not None:
         found.append(("Possible returns", "{:g} to {:g}".format(*options.return_range)))
     return [*found, ("deadweight", __version__), ("Date", today.isoformat())]
+
+
+def _ends(question: Question) -> str:
+    if question.time_limit is not None:
+        return f"cut by a time limit of {question.time_limit:,} steps; values are those of so many steps"
+    if question.has_end:
+        return "none was cut; a model is solved until its values settle"
+    over = "of its own" if question.model_horizon > question.horizon else "of the longest episode"
+    return f"a model is solved over the {question.model_horizon:,} steps {over}"
 
 
 def _unseen(question: Question) -> str:
