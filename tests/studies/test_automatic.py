@@ -45,5 +45,5 @@ def test_the_automatic_drop_helps_on_the_belt_and_runs_resume(tmp_path):
     assert made[0] == first
     assert made == first_runs(store, 6)
     errors = {key: np.array([one["errors"][key] for one in made]) for key in first["errors"]}
-    # 0.028 +- 0.005 over 100 logs (docs/automatic.md): a third is far outside what six logs can do.
+    # 0.036 +- 0.008 over 100 logs (docs/automatic.md): a third is far outside what six logs can do.
     assert automatic.mse_ratio(errors["C-WSPDIS automatic"], errors["WPDIS"]).value < 1 / 3
