@@ -16,7 +16,7 @@ ROOT = Path(deadweight.__file__).parent
 
 # From the lowest to the highest; a module or package may use its own layer and those below it.
 LAYERS = (
-    "_version errors typing atomic threads _kernel kernel arithmetic labels checks states",
+    "_version terminal errors memory typing atomic threads _kernel kernel arithmetic labels checks states",
     "trajectories policies pairs mdp transitions chains running behaviour logs",
     "blocks walks weighting summaries executors stored fold records level_walks ends",
     "model settling options question drops",

@@ -14,6 +14,7 @@ import numpy as np
 
 from deadweight.errors import OptionError
 from deadweight.logs import require_log
+from deadweight.memory import require_table
 from deadweight.policies import TabularPolicy, frequencies
 from deadweight.trajectories import Trajectories
 from deadweight.typing import FloatArray, IntArray
@@ -92,6 +93,7 @@ def cross_fitted_propensities(
 
 
 def _counts(log: Trajectories, rows: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> IntArray:
+    require_table(log.n_states, log.n_actions, "A behaviour policy from counts: a table")
     cells = log.states[rows] * log.n_actions + log.actions[rows]
     return np.bincount(cells, minlength=log.n_states * log.n_actions)
 

@@ -10,10 +10,18 @@ import difflib
 import sys
 import warnings
 from collections.abc import Iterable
+from itertools import islice
+
+from deadweight.terminal import printable
+
+# A table of a hundred thousand columns would be compared for half a minute.
+MOST_COMPARED = 1_000
 
 
 class DeadweightError(ValueError):
-    """Base of all errors that a user of deadweight can cause and mend."""
+    """Base of all errors that a user of deadweight can cause and mend; `code` tells programs the kind."""
+
+    code = "DW900"
 
     def __init__(self, problem: str, *, fix: str = "") -> None:
         self.problem = problem
@@ -24,33 +32,65 @@ class DeadweightError(ValueError):
 class DataError(DeadweightError):
     """A log whose columns do not describe episodes."""
 
+    code = "DW100"
+
 
 class PolicyError(DeadweightError):
     """A policy that is not a table of probabilities, or does not fit the log."""
+
+    code = "DW901"
 
 
 class SupportError(DeadweightError):
     """A logged action to which the behaviour policy gives probability zero."""
 
+    code = "DW902"
+
 
 class MDPError(DeadweightError):
     """Transition, reward or start arrays that are not an MDP, or a value that does not exist."""
+
+    code = "DW903"
 
 
 class DropError(DeadweightError):
     """A drop that names unknown states or has the wrong shape."""
 
+    code = "DW904"
+
 
 class OptionError(DeadweightError):
     """An option that does not exist, or a value that it cannot take."""
+
+    code = "DW905"
 
 
 class UnknownEstimator(DeadweightError):
     """An estimator name that is not in the table."""
 
+    code = "DW906"
+
 
 class EstimationError(DeadweightError):
     """An estimate that this log, these policies or these options cannot give."""
+
+    code = "DW907"
+
+
+class OutputError(DeadweightError):
+    """A file or folder that cannot be written where it should go."""
+
+    code = "DW909"
+
+
+class TooLarge(DeadweightError):
+    """Something that would not fit in memory; see `deadweight.memory`."""
+
+    code = "DW109"
+
+    def __init__(self, problem: str, *, fix: str = "") -> None:
+        super().__init__(f"{self.code}: {problem}", fix=fix)
+        self.problem = problem
 
 
 class OutputError(DeadweightError):
@@ -59,6 +99,8 @@ class OutputError(DeadweightError):
 
 class MissingExtra(DeadweightError, ImportError):
     """A feature whose optional dependency is not installed."""
+
+    code = "DW908"
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(
@@ -84,7 +126,7 @@ def assume(message: str) -> None:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A hint " Did you mean 'X'?" for the closest known word, or an empty string."""
-    by_upper = {name.upper(): name for name in known}
+    by_upper = {name.upper(): name for name in islice(known, MOST_COMPARED)}
     close = difflib.get_close_matches(word.upper(), list(by_upper), n=1, cutoff=0.5)
     return f" Did you mean '{by_upper[close[0]]}'?" if close else ""
 
@@ -92,5 +134,5 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 def first_few(items: Iterable[object], most: int = 5) -> str:
     """The first few items, comma-separated, with how many more there are."""
     shown = list(items)
-    text = ", ".join(str(item) for item in shown[:most])
+    text = ", ".join(printable(str(item), keep="") for item in shown[:most])
     return text + (f" and {len(shown) - most} more" if len(shown) > most else "")

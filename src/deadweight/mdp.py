@@ -14,6 +14,7 @@ import numpy as np
 
 from deadweight.chains import average_actions, check_terminates, reached, sum_until_end
 from deadweight.errors import MDPError, OptionError, PolicyError
+from deadweight.memory import NUMBER, require
 from deadweight.transitions import TOLERANCE, read_rewards, read_transitions
 from deadweight.typing import FloatArray, IntArray
 
@@ -99,6 +100,8 @@ class TabularMDP:
             return self._stored
         from scipy import sparse
 
+        cells = float(self._stored.shape[0]) * self._stored.shape[1]
+        require(3 * NUMBER * cells, "A smoothed model without zeros", 'Use unseen="pool".')
         return sparse.csr_array(self._stored.toarray() + self._spread[:, None])
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -197,7 +200,9 @@ def q_values(mdp: TabularMDP, pi: Any, horizon: int, gamma: float = 1.0) -> Floa
       >>> q_values(coin, [[1.0, 0.0]], horizon=2).tolist()
       [[[-1.5, -1.0]], [[-1.0, -1.0]]]
     """
-    q = np.empty((checked_horizon(horizon), *mdp.r.shape))
+    steps = checked_horizon(horizon)
+    require(NUMBER * float(steps) * mdp.r.size, f"Q of {steps:,} steps", "Take a shorter horizon.")
+    q = np.empty((steps, *mdp.r.shape))
     for t, q_t, _ in backward(mdp, pi, horizon, gamma):
         q[t] = q_t
     return q

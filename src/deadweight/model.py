@@ -16,11 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from deadweight.arithmetic import sums_by
 from deadweight.blocks import Block
 from deadweight.errors import OptionError
 from deadweight.fold import fold
 from deadweight.logs import require_log
 from deadweight.mdp import TabularMDP
+from deadweight.memory import require, require_table
 from deadweight.summaries import KeyedSums
 from deadweight.trajectories import Trajectories
 from deadweight.typing import BoolArray, FloatArray, IntArray
@@ -28,6 +30,8 @@ from deadweight.typing import BoolArray, FloatArray, IntArray
 UNSEEN = ("pool", "terminate", "mean")
 SMOOTHING = 1e-9
 COUNT_CELLS = 1 << 20
+# Bytes of an entry of a sparse matrix while it is added up: value, place, and both once more.
+ENTRY = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,11 +70,18 @@ class Counts:
         """(S, A) number of visits of each pair."""
         return self._table(0)
 
+    def visits_by(self, axis: str) -> FloatArray:
+        """(S,) visits of each "state", or (A,) of each "action", without the table of pairs."""
+        states, actions = np.divmod(self.pairs.keys, self.n_actions)
+        index, size = (states, self.n_states) if axis == "state" else (actions, self.n_actions)
+        return sums_by(index, self.pairs.sums[0], size)
+
     def rewards(self) -> FloatArray:
         """(S, A) sum of rewards of each pair."""
         return self._table(1)
 
     def _table(self, column: int) -> FloatArray:
+        require_table(self.n_states, self.n_actions, "A table of the counts")
         table = np.zeros(self.n_states * self.n_actions)
         table[self.pairs.keys] = self.pairs.sums[column]
         by_state: FloatArray = table.reshape(self.n_states, self.n_actions)
@@ -146,6 +157,7 @@ def mdp_from_counts(counts: Counts, horizon: int, unseen: str = "pool") -> Tabul
     from scipy import sparse
 
     n_states, n_actions = counts.n_states, counts.n_actions
+    require_table(n_states, n_actions, "A model of the log: a table")
     shape = (n_states * n_actions, n_states + 1)
     rows, columns = np.divmod(counts.transitions.keys, n_states + 1)
     successor_counts: Any = sparse.csr_array((counts.transitions.sums[0], (rows, columns)), shape=shape)
@@ -180,6 +192,12 @@ def _pool_unseen(successor_counts: Any, unseen: BoolArray, n_actions: int) -> An
     )
     pooled = sparse.csr_array(by_state @ successor_counts)
     rows = np.flatnonzero(unseen)
+    entries = float(np.diff(pooled.indptr)[rows // n_actions].sum()) + successor_counts.nnz
+    require(
+        ENTRY * entries,
+        f"A model in which {rows.size:,} pairs never seen behave like their states",
+        'Use fewer, coarser states and actions, or unseen="terminate".',
+    )
     shape = (pairs, pairs // n_actions)
     place = sparse.csr_array((np.ones(rows.size), (rows, rows // n_actions)), shape=shape)
     return sparse.csr_array(successor_counts + place @ pooled)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from deadweight.errors import DataError, EstimationError, PolicyError, first_few
 from deadweight.labels import in_the_words_of, plain, positions
 from deadweight.logs import require_log
+from deadweight.memory import require_table
 from deadweight.policies import TabularPolicy
 from deadweight.trajectories import Trajectories
 from deadweight.typing import FloatArray, Labels
@@ -77,6 +78,8 @@ def pair_policies(
     }
     states = _all_labels(log.state_labels, [(t.states, t.probs.shape[0]) for t in given.values()])
     actions = _all_labels(log.action_labels, [(t.actions, t.probs.shape[1]) for t in given.values()])
+    if given:
+        require_table(len(states), len(actions), "Log and policies together: a table")
     tables = {name: _aligned(name, table, log, states, actions) for name, table in given.items()}
     _refuse_different_widths(given)
     return PolicyPair(tables.get("pi_e"), tables.get("pi_b"), states, actions)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from deadweight.arithmetic import sums_by
 from deadweight.errors import EstimationError, OptionError, PolicyError
 from deadweight.mdp import TabularMDP, backward, check_gamma, gaps
+from deadweight.memory import NUMBER, require
 from deadweight.model import Counts, count, mdp_from_counts
 from deadweight.options import Options
 from deadweight.pairs import PolicyPair, pair_policies
@@ -107,7 +108,7 @@ class Question:
     def visits(self) -> FloatArray:
         """(S,) visits of each state."""
         if isinstance(self.parts, Stored):
-            return np.asarray(self.counts.visits().sum(axis=1))
+            return self.counts.visits_by("state")
         return sum(
             (sums_by(part.states, size=self.pair.n_states) for part in self.parts),
             start=np.zeros(self.pair.n_states),
@@ -246,6 +247,11 @@ class Question:
         return settle(model, self.pi_e("A model of the log"), self.gamma, self.horizon)
 
     def _solve(self, model: TabularMDP) -> tuple[FloatArray, FloatArray]:
+        require(
+            NUMBER * float(self.horizon) * (model.r.size + model.n_states) * max(self.options.cross_fit, 1),
+            f"Q of {self.horizon:,} steps x {model.n_states:,} states x {model.n_actions:,} actions",
+            "Use coarser states, or estimators without a model (WIS, WPDIS).",
+        )
         q = np.empty((self.horizon, *model.r.shape))
         v = np.empty((self.horizon, model.n_states))
         if self.has_end:
@@ -286,6 +292,6 @@ def _stored_pair(log: Stored, pi_e: Policy, pi_b: Policy) -> PolicyPair:
         return pair_policies(log.specimen(np.arange(log.n_states), np.arange(log.n_actions)), pi_e, pi_b)
     except PolicyError:
         # A policy may leave out what is a label only because larger numbers are: see what was visited.
-        visits = count(log, log.n_states, log.n_actions).visits()
-        states, actions = np.flatnonzero(visits.sum(axis=1)), np.flatnonzero(visits.sum(axis=0))
+        counts = count(log, log.n_states, log.n_actions)
+        states, actions = (np.flatnonzero(counts.visits_by(axis)) for axis in ("state", "action"))
         return pair_policies(log.specimen(states, actions), pi_e, pi_b)

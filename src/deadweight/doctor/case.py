@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.behaviour import estimate_behaviour
+from deadweight.doctor.seen import Seen
 from deadweight.ends import TimeLimit
-from deadweight.errors import PolicyError
+from deadweight.errors import PolicyError, TooLarge
 from deadweight.io.findings import show
 from deadweight.io.read import limited
 from deadweight.io.table import LogTable
@@ -39,25 +39,21 @@ class Case:
         return np.add.reduceat(self.log.rewards, self.log.offsets[:-1])
 
     @cached_property
-    def counts(self) -> IntArray:
-        """(S, A) visits."""
-        log = self.log
-        cells = np.bincount(self.cells, minlength=log.n_states * log.n_actions)
-        return np.asarray(cells.reshape(log.n_states, log.n_actions))
+    def seen(self) -> Seen:
+        """The pairs of state and action that were logged."""
+        return Seen.of(self.log.states, self.log.actions, self.log.n_states, self.log.n_actions)
 
     @cached_property
-    def cells(self) -> IntArray:
-        """(steps,) number of each step's (state, action)."""
-        return np.asarray(self.log.states * self.log.n_actions + self.log.actions)
-
-    @cached_property
-    def pair(self) -> PolicyPair | PolicyError | None:
-        """Target and observed behaviour, aligned; the error where they do not fit; None without a target."""
+    def pair(self) -> PolicyPair | PolicyError | TooLarge | None:
+        """The target in the log's order; the error where it does not fit; None without a target."""
         if self.target is None:
             return None
+        log = self.log
+        if log.propensities is None:  # whatever they are: only the target is looked at
+            log = log.with_propensities(np.ones(log.n_steps))
         try:
-            return pair_policies(self.log, self.target, estimate_behaviour(self.log))
-        except PolicyError as error:
+            return pair_policies(log, self.target, None)
+        except (PolicyError, TooLarge) as error:
             return error
 
     @cached_property
@@ -66,7 +62,7 @@ class Case:
         log = self.log
         behaviour = log.propensities
         if behaviour is None:
-            behaviour = self.counts.ravel()[self.cells] / self.counts.sum(axis=1)[log.states]
+            behaviour = self.seen.count[self.seen.of_step] / self.seen.visits[log.states]
         if isinstance(self.pair, PolicyPair) and self.pair.pi_e is not None:
             return np.asarray(self.pair.pi_e[log.states, log.actions] / behaviour)
         return None if log.target_probs is None else log.target_probs / behaviour

@@ -10,10 +10,10 @@ FEW_STATES = 20
 
 def one_action(case: Case) -> Found | None:
     """The same action in every row."""
-    if (case.counts.sum(axis=0) > 0).sum() > 1:
+    if (case.seen.taken > 0).sum() > 1:
         return None
     return Found(
-        f"Only one action was ever taken, {named(case.log.action_labels, case.counts.sum(axis=0) > 0)}: "
+        f"Only one action was ever taken, {named(case.log.action_labels, case.seen.taken > 0)}: "
         "the log says nothing about any other.",
         f"Check that {case.table.called('action')} is the action; a log needs some variety to evaluate "
         "another policy.",
@@ -22,7 +22,7 @@ def one_action(case: Case) -> Found | None:
 
 def never_logged(case: Case) -> Found | None:
     """Numbers between the actions that no row has."""
-    never = case.counts.sum(axis=0) == 0
+    never = case.seen.taken == 0
     if not never.any():
         return None
     return Found(
@@ -34,9 +34,9 @@ def never_logged(case: Case) -> Found | None:
 
 def in_one_state(case: Case) -> Found | None:
     """Actions that were taken in a single state."""
-    if (case.counts.sum(axis=1) > 0).sum() < 2:
+    if (case.seen.visits > 0).sum() < 2:
         return None
-    alone = (case.counts > 0).sum(axis=0) == 1
+    alone = case.seen.states_seen == 1
     if not alone.any():
         return None
     return Found(
@@ -49,10 +49,10 @@ def in_one_state(case: Case) -> Found | None:
 
 def no_choice(case: Case) -> Found | None:
     """States in which one action only was ever taken, on half of the steps or more."""
-    visits = case.counts.sum(axis=1)
-    single = ((case.counts > 0).sum(axis=1) == 1) & (visits > 1)
+    visits = case.seen.visits
+    single = (case.seen.actions_seen == 1) & (visits > 1)
     share = visits[single].sum() / visits.sum()
-    if share < 0.5 or (case.counts.sum(axis=0) > 0).sum() == 1:
+    if share < 0.5 or (case.seen.taken > 0).sum() == 1:
         return None
     return Found(
         f"In {how_many(int(single.sum()), 'state')} with {share:.0%} of the steps, one action only was "
@@ -63,7 +63,7 @@ def no_choice(case: Case) -> Found | None:
 
 def seen_once(case: Case) -> Found | None:
     """Most states visited a single time."""
-    visits = case.counts.sum(axis=1)
+    visits = case.seen.visits
     visited, once = (visits > 0).sum(), (visits == 1).sum()
     if visited < FEW_STATES or once < 0.5 * visited:
         return None
@@ -76,8 +76,8 @@ def seen_once(case: Case) -> Found | None:
 
 def too_many_states(case: Case) -> Found | None:
     """More pairs of state and action than the log can tell about."""
-    visited = int((case.counts.sum(axis=1) > 0).sum())
-    actions = int((case.counts.sum(axis=0) > 0).sum())
+    visited = int((case.seen.visits > 0).sum())
+    actions = int((case.seen.taken > 0).sum())
     if visited < FEW_STATES or visited * actions <= case.log.n_steps:
         return None
     return Found(
@@ -89,10 +89,10 @@ def too_many_states(case: Case) -> Found | None:
 
 def one_state(case: Case) -> Found | None:
     """A single state."""
-    if (case.counts.sum(axis=1) > 0).sum() > 1:
+    if (case.seen.visits > 0).sum() > 1:
         return None
     return Found(
-        f"Every row is in one state, {named(case.log.state_labels, case.counts.sum(axis=1) > 0)}.",
+        f"Every row is in one state, {named(case.log.state_labels, case.seen.visits > 0)}.",
         f"Nothing to do if there is nothing to see; else check {case.table.called('state')}.",
     )
 

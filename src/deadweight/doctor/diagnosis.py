@@ -14,6 +14,7 @@ from deadweight.io.policy_files import read_policy
 from deadweight.io.requirements import REQUIREMENTS, finding, unmet
 from deadweight.io.table import LogTable, open_table
 from deadweight.policies import TabularPolicy
+from deadweight.terminal import printable
 
 ON_THE_TABLE: tuple[Check[Case], ...] = (*structure.CHECKS, *labels.CHECKS)
 ON_THE_LOG: tuple[Check[Case], ...] = (
@@ -73,7 +74,7 @@ class Diagnosis:
 
     def __str__(self) -> str:
         size = ", ".join(how_many(number, noun) for noun, number in self.size.items())
-        lines = [f"{self.source}: {size}."]
+        lines = [f"{printable(self.source, keep='')}: {size}."]
         for one in self.findings:
             lines += [
                 "",

@@ -36,7 +36,7 @@ def certain_but_not(case: Case) -> Found | None:
     log, p = case.log, _propensities(case)
     if p.min() >= 1:
         return None
-    several = (case.counts > 0).sum(axis=1) > 1
+    several = case.seen.actions_seen > 1
     wrong = (p >= 1) & several[log.states]
     if not wrong.any():
         return None
@@ -53,38 +53,38 @@ def against_counts(case: Case) -> Found | None:
     p = _propensities(case)
     if p.min() >= 1:
         return None
-    share = _harmonic_means(case, p)
-    visits = case.counts.sum(axis=1, keepdims=True)
+    seen, share = case.seen, _harmonic_means(case, p)
+    visits = seen.visits[seen.state]
     variance = visits * share * (1 - share)
-    enough = (case.counts > 0) & (variance >= 5)
+    enough = variance >= 5
     if not enough.any():
         return None
-    z = np.where(enough, (case.counts - visits * share) / np.sqrt(np.where(enough, variance, 1.0)), 0.0)
+    z = np.where(enough, (seen.count - visits * share) / np.sqrt(np.where(enough, variance, 1.0)), 0.0)
     # The normal tail beyond x is below exp(-x^2 / 2): one false alarm in a thousand logs, however many cells.
     limit = np.sqrt(2 * np.log(2 * enough.sum() / FALSE_ALARMS))
     off = np.abs(z) > limit
     if not off.any():
         return None
-    s, a = np.unravel_index(int(np.argmax(np.abs(z))), z.shape)
+    worst = int(np.argmax(np.abs(z)))
+    s, a, times, of = seen.state[worst], seen.action[worst], seen.count[worst], visits[worst]
     return Found(
         f"Found {how_many(int(off.sum()), 'pair')} of state and action taken more or less often than "
         f"logged: in state {show(case.log.state_labels[s])} action {show(case.log.action_labels[a])} was "
-        f"taken {case.counts[s, a]:,} of {visits[s, 0]:,} times ({case.counts[s, a] / visits[s, 0]:.1%}) "
-        f"at a logged probability of {share[s, a]:.1%}.",
+        f"taken {times:,} of {of:,} times ({times / of:.1%}) at a logged probability of {share[worst]:.1%}.",
         "Check that the column belongs to the action taken and to this policy; or use counts (--behaviour "
         "counts).",
-        case.rows(off.ravel()[case.cells]),
+        case.rows(off[seen.of_step]),
     )
 
 
 def sums(case: Case) -> Found | None:
     """Probabilities of one state that do not add up, where they are the same at every visit."""
     p = _propensities(case)
-    share = _harmonic_means(case, p)
-    steady = ~_varying(case, p).any(axis=1)
-    total = share.sum(axis=1)
-    complete = (case.counts > 0).all(axis=1)
-    off = steady & (case.counts.sum(axis=1) > 0) & ((total > 1 + VARIES) | (complete & (total < 1 - VARIES)))
+    seen = case.seen
+    steady = seen.sums_of_states(_varying(case, p).astype(np.float64)) == 0
+    total = seen.sums_of_states(_harmonic_means(case, p))
+    complete = seen.actions_seen == seen.n_actions
+    off = steady & (seen.visits > 0) & ((total > 1 + VARIES) | (complete & (total < 1 - VARIES)))
     if p.min() >= 1 or not off.any():
         return None
     s = int(np.flatnonzero(off)[0])
@@ -101,7 +101,8 @@ def depends_on_more(case: Case) -> Found | None:
     varying = _varying(case, _propensities(case))
     if not varying.any():
         return None
-    s, a = (int(i[0]) for i in np.nonzero(varying))
+    first = int(np.flatnonzero(varying)[0])
+    s, a = case.seen.state[first], case.seen.action[first]
     return Found(
         f"behaviour_prob varies within {how_many(int(varying.sum()), 'pair')} of state and action, for "
         f"example state {show(case.log.state_labels[s])}, action {show(case.log.action_labels[a])}: the "
@@ -184,19 +185,16 @@ def _propensities(case: Case) -> FloatArray:
 
 
 def _harmonic_means(case: Case, p: FloatArray) -> FloatArray:
-    inverse = np.bincount(case.cells, 1 / p, minlength=case.counts.size).reshape(case.counts.shape)
-    return np.asarray(case.counts / np.where(case.counts > 0, inverse, 1.0))
+    """(pairs,) of the probabilities logged for each pair."""
+    return np.asarray(case.seen.count / case.seen.sums(1 / p))
 
 
 def _varying(case: Case, p: FloatArray) -> BoolArray:
-    """(S, A) whether the probability differs between visits."""
-    order = np.argsort(case.cells, kind="stable")
-    cells = case.cells[order]
-    starts = np.flatnonzero(np.concatenate([[True], cells[1:] != cells[:-1]]))
+    """(pairs,) whether the probability differs between visits."""
+    order = np.argsort(case.seen.of_step, kind="stable")
+    starts = np.cumsum(case.seen.count) - case.seen.count
     spread = np.maximum.reduceat(p[order], starts) - np.minimum.reduceat(p[order], starts)
-    varying = np.zeros(case.counts.size, dtype=bool)
-    varying[cells[starts]] = spread > VARIES
-    return varying.reshape(case.counts.shape)
+    return np.asarray(spread > VARIES)
 
 
 LOGGED = ("behaviour_prob",)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from deadweight.doctor.case import Case, named
-from deadweight.errors import PolicyError
+from deadweight.errors import PolicyError, TooLarge
 from deadweight.io.findings import Check, Found, show
 from deadweight.labels import plain
 from deadweight.pairs import PolicyPair
@@ -40,13 +40,20 @@ def does_not_fit(case: Case) -> Found | None:
     return Found(case.pair.problem.replace("pi_e", "The policy"), case.pair.fix.replace("pi_e", "the policy"))
 
 
+def too_large(case: Case) -> Found | None:
+    """A table of the log's and the policy's states and actions that no memory holds."""
+    if not isinstance(case.pair, TooLarge):
+        return None
+    return Found(case.pair.problem, case.pair.fix, columns=("target",))
+
+
 def acts_where_never_logged(case: Case) -> Found | None:
     """Probability on actions that were never taken in a visited state."""
     pair = case.pair
     if not isinstance(pair, PolicyPair) or pair.pi_e is None:
         return None
     counts = np.zeros_like(pair.pi_e)
-    counts[: case.log.n_states, : case.log.n_actions] = case.counts
+    counts[case.seen.state, case.seen.action] = case.seen.count
     visits = counts.sum(axis=1)
     unseen = np.where((counts == 0) & (visits > 0)[:, None], pair.pi_e, 0.0)
     mass = unseen.sum(axis=1)
@@ -72,7 +79,7 @@ def unvisited(case: Case) -> Found | None:
     labels = case.target.state_labels
     if labels is None:
         return None
-    seen = _names(case.log.state_labels[case.counts.sum(axis=1) > 0], as_text=False)
+    seen = _names(case.log.state_labels[case.seen.visits > 0], as_text=False)
     extra = np.array([plain(label) not in seen for label in labels], dtype=bool)
     if not extra.any():
         return None
@@ -92,6 +99,7 @@ CHECKS: tuple[Check[Case], ...] = (
         "DW501", "error", "Policy and log name things in different types", ("target",), labels_of_other_type
     ),
     Check("DW502", "error", "The policy does not know the log", ("target",), does_not_fit),
+    Check("DW505", "error", "Policy and log too large together", ("target",), too_large),
     Check("DW503", "warning", "Support", ("target",), acts_where_never_logged),
     Check("DW504", "info", "States that only the policy knows", ("target",), unvisited),
 )

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from deadweight.memory import NUMBER, require
+
 if TYPE_CHECKING:
     from scipy.sparse import csr_array, csr_matrix
 
@@ -313,6 +315,11 @@ class _Factor:
         self.levels: list[_Level] = []
         ridged = csr_array(hstack([rows, diags_array(np.sqrt(ridge))], format="csr"))
         gram = self._eliminate(csr_array(ridged @ ridged.T))
+        require(
+            3 * NUMBER * float(gram.shape[0]) ** 2,
+            f"The density ratio of {len(ridge):,} states: a matrix of {gram.shape[0]:,} x {gram.shape[0]:,}",
+            "Use coarser states, or MIS instead of SDRE.",
+        )
         # Symmetric: the transpose is a free change to the column order that LAPACK wants.
         L, info = lapack.dpotrf(gram.toarray().T, lower=1, overwrite_a=1, clean=0)
         pivots = np.concatenate([level.root for level in self.levels] + [np.diagonal(L)])

@@ -6,14 +6,17 @@ also when it is one of many in a folder.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from deadweight.errors import DeadweightError, first_few
 from deadweight.io.csv_files import as_written, parse_csv
 from deadweight.io.findings import LogProblem, show
 from deadweight.io.footers import check_counts, check_kinds, check_read
 from deadweight.io.schema import labels_in
+from deadweight.io.sizes import require_rows, require_text, unreadable
 
 PARQUET_MAGIC = b"PAR1"
 PARQUET = (".parquet", ".pq")
@@ -46,18 +49,19 @@ def read_files(paths: Sequence[str | Path], choose: Chosen) -> Any:
 
 def _read_one(path: Path, choose: Chosen) -> tuple[Any, Mapping[str, str] | None]:
     """The table of a file; of one without types also the names of its columns, the labels being text yet."""
-    if path.is_dir():
+    found = unreadable(path)
+    if not found and path.is_dir():
         return _read_parquet(parquet_in(path), path, choose), None
     try:
-        with path.open("rb") as file:
-            head = file.read(len(PARQUET_MAGIC))
+        head = b"" if found else _head(path)
     except (OSError, ValueError) as error:
-        found = "no such file" if isinstance(error, FileNotFoundError) else brief(error)
+        found = brief(error)
+    if found:
         raise LogProblem(
             "DW101",
-            f"Expected a log at {str(path)!r}; found: {found}.",
+            f"Expected a log at {str(path)!r}; found: {found.removesuffix('.')}.",
             fix="Check the path: a .parquet or .csv file, or a folder of .parquet files.",
-        ) from None
+        )
     if not head:
         raise LogProblem("DW104", f"{str(path)!r} is an empty file.", fix="Check how the log was written.")
     suffixes = [suffix.lower() for suffix in path.suffixes]
@@ -73,6 +77,11 @@ def _read_one(path: Path, choose: Chosen) -> tuple[Any, Mapping[str, str] | None
         f"({', '.join(CSV)}).",
         fix="Rename the file if it is one of these, or load it yourself and pass a pandas or polars frame.",
     )
+
+
+def _head(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(len(PARQUET_MAGIC))
 
 
 def parquet_in(folder: Path) -> list[Path]:
@@ -99,16 +108,17 @@ def _read_parquet(files: list[Path], base: Path | None, choose: Chosen) -> Any:
         hive = {} if base is None else {"partitioning": "hive", "partition_base_dir": str(base)}
         data = ds.dataset([str(file) for file in files], format="parquet", **hive)
         names = choose(unique_names(data.schema.names))
-        rows = 0
+        footers = []
         for fragment in data.get_fragments():
             check_counts(fragment.path, fragment.metadata)
             check_kinds(fragment.path, fragment.physical_schema, data.schema, labels_in(names))
-            rows += fragment.metadata.num_rows
+            footers.append(fragment.metadata)
+        require_rows(footers, columns_of(names), repr(str(base)))
         table = data.to_table(columns=columns_of(names))
-        check_read(repr(str(base)), rows, table.num_rows)
+        check_read(repr(str(base)), sum(footer.num_rows for footer in footers), table.num_rows)
         return table
     except (pa.ArrowException, OSError, UnicodeError, ValueError) as error:
-        if isinstance(error, LogProblem):
+        if isinstance(error, DeadweightError | MemoryError):
             raise
         raise _blame(files, error) from None
 
@@ -119,7 +129,9 @@ def _read_one_parquet(file: Path, choose: Chosen) -> Any:
 
     with pq.ParquetFile(str(file)) as opened:
         check_counts(str(file), opened.metadata)
-        table = opened.read(columns=columns_of(choose(unique_names(opened.schema_arrow.names))))
+        wanted = columns_of(choose(unique_names(opened.schema_arrow.names)))
+        require_rows([opened.metadata], wanted, repr(str(file)))
+        table = opened.read(columns=wanted)
         check_read(repr(str(file)), opened.metadata.num_rows, table.num_rows)
         return table
 
@@ -154,9 +166,10 @@ def _read_csv(path: Path, choose: Chosen) -> tuple[Any, Mapping[str, str]]:
     import pyarrow as pa
 
     try:
+        require_text(path, compressed=path.suffix.lower() in COMPRESSED)
         return parse_csv(path, lambda names: choose(unique_names(names)))
     except (pa.ArrowException, OSError, UnicodeError, ValueError) as error:
-        if isinstance(error, LogProblem):
+        if isinstance(error, DeadweightError | MemoryError):
             raise
         empty = "Empty CSV" in str(error)
         raise LogProblem(
@@ -168,11 +181,12 @@ def _read_csv(path: Path, choose: Chosen) -> tuple[Any, Mapping[str, str]]:
 
 def unique_names(names: Sequence[str]) -> list[str]:
     """The names, if no two columns have the same."""
-    twice = sorted({name for name in names if list(names).count(name) > 1})
+    twice = sorted(name for name, times in Counter(names).items() if times > 1)
     if twice:
+        shown = first_few([show(name) for name in twice])
         raise LogProblem(
             "DW108",
-            f"Every column needs a name of its own; found twice: {', '.join(show(name) for name in twice)}.",
+            f"Every column needs a name of its own; found twice: {shown}.",
             fix="Rename or remove one of them.",
         )
     return list(names)

@@ -15,6 +15,7 @@ from deadweight.io.footers import Bounds, bounds_of, check_counts, check_kinds
 from deadweight.io.part_ids import ends, wrong_footer
 from deadweight.io.parts import Part, RowGroup
 from deadweight.io.schema import labels_in
+from deadweight.io.sizes import require_episode, require_group, unreadable
 
 # The rest of an episode is looked for in so many rows at a time.
 TAIL_ROWS = 1 << 12
@@ -50,6 +51,7 @@ class ParquetFiles:
                 for number in range(parquet.num_row_groups):
                     rows = parquet.metadata.row_group(number).num_rows
                     if rows:
+                        require_group(parquet.metadata, number, self._theirs(list(self.names)), repr(path))
                         low, high = self._episodes(parquet, file, number) if ordered else (None, None)
                         found.append(RowGroup(file, number, rows, low, high))
         return found
@@ -104,6 +106,7 @@ class ParquetFiles:
                         f"{self.paths[file]!r}, row group {number}",
                         f"it says that all rows are of episode {show(part.last)}, and not all are",
                     )
+            require_episode(sum(table.num_rows for table in tables), len(self.names), part.last)
         return _together(tables) if tables else None
 
     def batches(self, rows: int) -> Iterator[Any]:
@@ -244,9 +247,11 @@ def are_parquet(paths: Sequence[str | Path]) -> bool:
 
 
 def _is_parquet(path: Path) -> bool:
-    if path.is_dir() or path.suffix.lower() in PARQUET:
+    if path.suffix.lower() in PARQUET or (not unreadable(path) and path.is_dir()):
         return True
     try:
+        if unreadable(path):
+            return False
         with path.open("rb") as file:
             return file.read(len(PARQUET_MAGIC)) == PARQUET_MAGIC
     except OSError:
@@ -262,6 +267,9 @@ def _together(tables: list[Any]) -> Any:
 def _opened(path: str, **settings: Any) -> Any:
     import pyarrow.parquet as pq
 
+    found = unreadable(path)
+    if found and found != "no such file":
+        raise OSError(found)
     return pq.ParquetFile(path, **settings)
 
 
@@ -280,6 +288,8 @@ def named(path: str) -> Iterator[None]:
             f"Expected a Parquet file at {path!r}; found: no such file.",
             fix="Check the path, and that the files stay where they are while they are read.",
         ) from None
+    except MemoryError:  # which Arrow has a kind of as well
+        raise
     except (pa.ArrowException, OSError, UnicodeError) as error:
         raise LogProblem(
             "DW102",

@@ -8,12 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.errors import PolicyError, first_few
+from deadweight.errors import PolicyError
+from deadweight.io.array_files import read_arrays
 from deadweight.io.columns import read_numbers
 from deadweight.io.findings import show
 from deadweight.io.frames import read_columns
 from deadweight.io.label_columns import index_labels, read_labels
 from deadweight.io.schema import match_columns
+from deadweight.io.sizes import unreadable
+from deadweight.memory import require_table
 from deadweight.policies import TabularPolicy
 from deadweight.typing import AnyArray, FloatArray
 
@@ -40,42 +43,25 @@ def read_policy(source: Any, columns: Mapping[str, str] | None = None) -> Tabula
     """
     if isinstance(source, (str, Path)):
         path = Path(source).expanduser()
-        if not path.exists():
-            raise PolicyError(
-                f"Expected a policy at {str(path)!r}; found no such file.",
-                fix="Check the path: .npy, .npz, or a table of state, action, prob (.csv, .parquet).",
-            )
+        require_file(path)
         if path.suffix.lower() in (".npy", ".npz"):
             return _from_arrays(path)
     return _from_table(source, columns)
 
 
-def _from_arrays(path: Path) -> TabularPolicy:
-    arrays = _load(path)
-    name = "probs" if "probs" in arrays else next(iter(arrays), "")
-    if name != "probs" and len(arrays) != 1:
+def require_file(path: Path) -> None:
+    """Refuse a path at which no policy can be."""
+    problem = unreadable(path)
+    if problem:
         raise PolicyError(
-            f"{str(path)!r} must hold one array, or one called 'probs'; found "
-            f"{first_few([show(key) for key in arrays]) or 'none'}.",
-            fix="Save it with numpy.savez(path, probs=table).",
+            f"Expected a policy at {str(path)!r}; found {problem}.",
+            fix="Check the path: .npy, .npz, or a table of state, action, prob (.csv, .parquet).",
         )
-    labels = {key: arrays[key].tolist() for key in ("states", "actions") if key in arrays}
-    return TabularPolicy(_normalised(arrays[name]), **labels)
 
 
-def _load(path: Path) -> dict[str, AnyArray]:
-    """The arrays of a file; never one that would run code."""
-    try:
-        data = np.load(path, allow_pickle=False)
-        if isinstance(data, np.ndarray):
-            return {"": data}
-        with data:
-            return {key: data[key] for key in data.files}
-    except Exception as error:  # numpy and zipfile raise a dozen kinds for a damaged file
-        raise PolicyError(
-            f"{str(path)!r} is not a readable numpy file: {type(error).__name__}.",
-            fix="Save the (S, A) table of numbers with numpy.save or numpy.savez.",
-        ) from None
+def _from_arrays(path: Path) -> TabularPolicy:
+    table, labels = read_arrays(path)
+    return TabularPolicy(_normalised(table), **{key: names.tolist() for key, names in labels.items()})
 
 
 def _from_table(source: Any, columns: Mapping[str, str] | None) -> TabularPolicy:
@@ -108,6 +94,7 @@ def _from_table(source: Any, columns: Mapping[str, str] | None) -> TabularPolicy
             fix="Leave out pairs of probability 0, or write 0.",
         )
     shape = len(labels["state"]), len(labels["action"])
+    require_table(*shape, f"The policy in {what}: a table")
     cell = indices["state"] * shape[1] + indices["action"]
     twice = np.flatnonzero(np.bincount(cell, minlength=shape[0] * shape[1]) > 1)
     if twice.size:

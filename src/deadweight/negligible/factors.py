@@ -16,6 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
+from deadweight.memory import NUMBER, require
 from deadweight.pairs import PolicyPair
 from deadweight.running import SAFE_LOG, largest_log, scale
 from deadweight.summaries import NOTHING
@@ -161,6 +162,11 @@ def factors(log: Trajectories, pair: PolicyPair, visits: FloatArray, gamma: floa
     """The factors of a log, one pass over its steps; `visits` (S,) are the visits of each state."""
     visited, n = np.flatnonzero(visits), log.n_episodes
     shape = (visited.size, n)
+    require(
+        5 * NUMBER * float(visited.size) * n,
+        f"The covariance test on {visited.size:,} states x {n:,} episodes",
+        'Use another rule, such as drop="auto", or fewer episodes.',
+    )
     row = np.zeros(pair.n_states, dtype=np.int64)
     row[visited] = np.arange(0, visited.size * n, n)
     key = row.take(log.states)

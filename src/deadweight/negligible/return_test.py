@@ -16,6 +16,7 @@ from deadweight.blocks import Block, blocks
 from deadweight.errors import OptionError
 from deadweight.logs import require_log
 from deadweight.mdp import check_gamma
+from deadweight.memory import require_table
 from deadweight.negligible.coverage import warn_if_extreme
 from deadweight.states import StateSet
 from deadweight.trajectories import Trajectories
@@ -66,6 +67,7 @@ def return_p_values(log: Trajectories, gamma: float = 1.0) -> tuple[FloatArray, 
 
     pair, ahead = _returns_to_go(log, gamma)
     shape = (log.n_states, log.n_actions)
+    require_table(*shape, "The return test: a table")
     size = log.n_states * log.n_actions
     count = np.bincount(pair, minlength=size).astype(np.float64)
     mean = np.bincount(pair, weights=ahead, minlength=size) / np.maximum(count, 1)
