@@ -93,10 +93,6 @@ class TooLarge(DeadweightError):
         self.problem = problem
 
 
-class OutputError(DeadweightError):
-    """Results that cannot be made or written."""
-
-
 class MissingExtra(DeadweightError, ImportError):
     """A feature whose optional dependency is not installed."""
 

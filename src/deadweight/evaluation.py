@@ -94,7 +94,7 @@ class Evaluation:
             f"{' and '.join(against)} rule out what {self.headline.name} says: their intervals do not meet. "
             "One of them must be wrong, and the log does not tell which."
         )
-        return replace(found, answer="cannot tell", reasons=(*found.reasons, reason))
+        return replace(found, answer="cannot tell", reasons=(*found.reasons, reason), sound=False)
 
     def _doubted(self, found: Verdict) -> Verdict:
         """The verdict with what the check of the model says first, where that is bad news."""

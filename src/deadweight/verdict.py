@@ -30,6 +30,7 @@ class Verdict:
       reasons: sentences that a reader without statistics can follow.
       difference: estimate minus baseline, from the centre of the interval.
       interval: of the difference.
+      sound: whether weights and table allow a verdict at all; False makes every answer "cannot tell".
 
     Example:
       >>> from deadweight.domains import deterministic_lift
@@ -44,6 +45,7 @@ class Verdict:
     reasons: tuple[str, ...]
     difference: float
     interval: tuple[float, float]
+    sound: bool = True
 
 
 def verdict(estimate: Estimate, baseline: Estimate | float) -> Verdict:
@@ -78,7 +80,7 @@ def verdict(estimate: Estimate, baseline: Estimate | float) -> Verdict:
     slack = ROUNDING * max(abs(centre), abs(value))
     weak = _weakness(estimate)
     if weak:
-        return Verdict("cannot tell", (numbers, weak), centre - value, (lower, upper))
+        return Verdict("cannot tell", (numbers, weak), centre - value, (lower, upper), sound=False)
     answer = "better" if lower > slack else "worse" if upper < -slack else "cannot tell"
     reasons = [numbers]
     if answer == "cannot tell":

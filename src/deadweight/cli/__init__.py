@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
-import os
 import sys
+from collections.abc import Sequence
 
 
 def main() -> None:
-    """Run the command line: a user's mistake is one message and exit code 2, never a traceback."""
-    from deadweight.cli.app import app
-    from deadweight.errors import DeadweightError
+    """Run the command line and exit with its code; see `run`."""
+    sys.exit(run(sys.argv[1:]))
 
-    try:
-        app()
-    except DeadweightError as error:
-        print(f"Error: {error}", file=sys.stderr)
-        sys.exit(2)
-    except BrokenPipeError:
-        # The reader of a pipe has seen enough. Python would complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command; the exit code.
+
+    0: done; 1: the doctor found errors, or a gate is closed; 2: bad usage or input, one message; 3: a defect
+    of deadweight. Whatever happens there is no traceback.
+    """
+    from deadweight.cli.failures import failed, refuse
+    from deadweight.cli.output import outlets
+    from deadweight.errors import OutputError
+
+    as_json = "--json" in arguments
+    with outlets() as output:
+        try:
+            from deadweight.cli.app import app
+
+            # Never in its own mode: typer would exit with 1 on an interrupt, or when a pipe is closed.
+            found = app(list(arguments), prog_name="deadweight", standalone_mode=False)
+            code = found if isinstance(found, int) else 0
+        except BaseException as error:
+            code = failed(error, as_json)
+        output.flush()
+        if output.is_full:
+            reason = output.problem.strerror if output.problem else ""
+            lost = OutputError(
+                f"Standard output could not be written: {reason}.", fix="Make room, or write elsewhere."
+            )
+            code = refuse(lost, as_json=False)
+    return code

@@ -28,8 +28,9 @@ STREAM = "Read Parquet part by part; by default if it is large or there are work
 def _version(wanted: bool) -> None:
     if wanted:
         from deadweight._version import __version__
+        from deadweight.cli.output import tell
 
-        typer.echo(f"deadweight {__version__}")
+        tell(f"deadweight {__version__}")
         raise typer.Exit()
 
 
@@ -132,9 +133,15 @@ def evaluate(
     baseline: Annotated[str, typer.Option(help="What to beat: behaviour, or a number.")] = "behaviour",
     gate: Annotated[
         str | None,
-        typer.Option(help="Exit with code 1 unless the verdict is this: better, worse, cannot tell."),
+        typer.Option(
+            help="Exit with code 1 unless the verdict is this: better, worse, cannot tell, not-worse."
+        ),
     ] = None,
+    min_effect: Annotated[
+        float, typer.Option(help="Smallest difference that counts for --gate, in units of the return.")
+    ] = 0.0,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
+    title: Annotated[str | None, typer.Option(help="Heading of the report.")] = None,
     columns: Annotated[str, typer.Option(help=COLUMNS)] = "",
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
     workers: Annotated[int, typer.Option(min=1, help=WORKERS)] = 1,
@@ -159,6 +166,8 @@ def evaluate(
         baseline,
         gate,
         report,
+        title,
+        min_effect,
         columns,
         json,
         workers,

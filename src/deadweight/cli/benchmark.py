@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
-import sys
 from datetime import date
 from pathlib import Path
 
 from deadweight._version import __version__
 from deadweight.benchmark import CASES
+from deadweight.cli.output import out_json, say, tell
 from deadweight.cli.tables import print_table
 from deadweight.errors import OptionError, did_you_mean
 from deadweight.kernel import in_use
@@ -27,15 +26,15 @@ def benchmark(only: str, scale: float, as_json: bool) -> None:
             )
     head = surroundings(scale)
     if not as_json:
-        print(", ".join(f"{key} {value}" for key, value in head.items()))
-        print("Ratios are medians of paired rounds (reference, candidate, reference) with their quartiles.\n")
+        tell(", ".join(f"{key} {value}" for key, value in head.items()))
+        tell("Ratios are medians of paired rounds (reference, candidate, reference) with their quartiles.\n")
     found = []
     for name in names:
-        print(f"{name} ...", file=sys.stderr)
+        say(f"{name} ...")
         found += [(name, result) for result in CASES[name](scale)]
     if as_json:
         results = [{"case": name, **vars(result)} for name, result in found]
-        print(json.dumps({**head, "results": results}, indent=2))
+        out_json({**head, "results": results})
     else:
         rows = [(result.name, result.measured, result.aim) for _, result in found]
         print_table(("what", "measured", "aim"), rows, left=(0, 2))

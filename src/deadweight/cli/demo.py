@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json as json_module
 from pathlib import Path
 
 import numpy as np
 
+from deadweight.cli.before import check_file
+from deadweight.cli.output import out_json, tell
 from deadweight.cli.tables import print_table
 from deadweight.domains import Problem, stochastic_lift
 from deadweight.estimate import evaluate
@@ -29,6 +30,7 @@ HEADINGS = ("plain", "value", "ESS", "RMSE", "state-based", "value", "ESS", "RMS
 
 def demo(size: int, episodes: int, seed: int, logs: int, report: Path, json: bool) -> None:
     """Simulate, evaluate, print, and write the report of the first log."""
+    check_file(report)
     problem = stochastic_lift(size)
     seeds = np.random.SeedSequence(seed).spawn(logs)
     log = problem.sample(episodes, seeds[0])
@@ -38,9 +40,9 @@ def demo(size: int, episodes: int, seed: int, logs: int, report: Path, json: boo
     written = ev.report(report, title=f"Demo: a lift of {size} floors")
     if json:
         extra = {"truth": truth, "logs": logs, "rmse": rmse, "report": str(written)}
-        print(json_module.dumps({**extra, **ev.to_dict()}, indent=2))
+        out_json({**extra, **ev.to_dict()})
         return
-    print(
+    tell(
         f"A lift of {size} floors; a log of {log.n_episodes:,} episodes ({log.n_steps:,} steps) of a policy "
         "that acts at random.\n"
         "What would a policy earn that presses the right button 95 % of the time? "
@@ -49,8 +51,8 @@ def demo(size: int, episodes: int, seed: int, logs: int, report: Path, json: boo
     rows = [_row(ev, rmse, plain, state_based) for plain, state_based in PAIRS]
     rows += [[*_numbers(ev, rmse, name), "", "", "", "", ""] for name in BASELINES]
     print_table(HEADINGS, rows, left=(0, 4, 8))
-    print(_closing(ev, logs))
-    print(f"Report: {written}")
+    tell(_closing(ev, logs))
+    tell(f"Report: {written}")
 
 
 def _root_mean_squared_errors(

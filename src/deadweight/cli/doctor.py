@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json as json_module
 import shlex
-import sys
 from pathlib import Path
 
 from deadweight.cli.ends import parse_time_limit
+from deadweight.cli.failures import refuse
+from deadweight.cli.output import out_json, tell
 from deadweight.doctor import doctor as examine
 from deadweight.errors import DeadweightError, OptionError
-from deadweight.io.findings import LogProblem
 
 FOUND_ERRORS = 1
-UNREADABLE = 2
 
 
 def doctor(log: Path, target: Path | None, columns: str, json: bool, time_limit: str = "infer") -> int:
@@ -24,11 +22,11 @@ def doctor(log: Path, target: Path | None, columns: str, json: bool, time_limit:
     except DeadweightError as error:
         if not json:
             raise
-        sys.stdout.write(json_module.dumps(_unreadable(str(log), error), indent=2) + "\n")
-        sys.stderr.write(f"Error: {error}\n")
-        return UNREADABLE
-    text = json_module.dumps(found.to_dict(), indent=2, allow_nan=False) if json else str(found)
-    sys.stdout.write(text + "\n")
+        return refuse(error, json, _unreadable(str(log), error))
+    if json:
+        out_json(found.to_dict())
+    else:
+        tell(str(found))
     return 0 if found.ok else FOUND_ERRORS
 
 
@@ -61,9 +59,8 @@ def doctor_command(log: Path, target: Path | None = None, columns: str = "") -> 
 
 
 def _unreadable(source: str, error: DeadweightError) -> dict[str, object]:
-    code = error.code if isinstance(error, LogProblem) else "DW100"
     finding = {
-        "code": code,
+        "code": error.code,
         "severity": "error",
         "problem": error.problem,
         "fix": error.fix,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-
+from deadweight.cli.output import say
 from deadweight.ends import TimeLimit
 from deadweight.errors import OptionError
 
@@ -27,6 +26,6 @@ def parse_time_limit(text: str) -> TimeLimit:
     return int(word)
 
 
-def tell(assumption: str) -> None:
+def assume(assumption: str) -> None:
     """Say what was taken for granted."""
-    print(f"Assumption: {assumption}", file=sys.stderr)
+    say(f"Assumption: {assumption}")

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-import json as json_module
-import sys
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from deadweight.behaviour import cross_fitted_propensities
+from deadweight.cli.before import check_behaviour, check_file, check_number
 from deadweight.cli.doctor import doctor_command, parse_columns
-from deadweight.cli.ends import parse_time_limit, tell
+from deadweight.cli.ends import assume, parse_time_limit
+from deadweight.cli.output import out_json, say, tell
 from deadweight.cli.streams import is_streamed, streamed_behaviour, with_stream
 from deadweight.cli.tables import print_table
 from deadweight.doctor import examine
-from deadweight.errors import DataError, OptionError
+from deadweight.errors import DataError, OptionError, did_you_mean
 from deadweight.estimate import evaluate as evaluate_log
+from deadweight.estimators.names import recipe
 from deadweight.evaluation import HEADINGS, Evaluation
+from deadweight.inference import check_interval
 from deadweight.io import read_policy
 from deadweight.io.findings import Finding
 from deadweight.io.table import open_table
+from deadweight.mdp import check_gamma
+from deadweight.negligible.automatic import read_rule
+from deadweight.options import read_options
 from deadweight.policies import TabularPolicy
 from deadweight.question import Log
 from deadweight.results import remarks
 from deadweight.trajectories import Trajectories
+from deadweight.verdict import Verdict
 
-ANSWERS = ("better", "worse", "cannot tell")
+GATES = ("better", "worse", "cannot tell", "not-worse")
 GATE_CLOSED = 1
 
 
@@ -45,6 +52,8 @@ class Request:
     baseline: str
     gate: str | None
     report: Path | None
+    title: str | None
+    min_effect: float
     columns: str
     json: bool
     workers: int = 1
@@ -55,8 +64,7 @@ class Request:
 
 def evaluate(request: Request) -> int:
     """Evaluate and print; the exit code is 1 only if a gate was asked for and the verdict is another."""
-    if request.gate is not None and request.gate not in ANSWERS:
-        raise OptionError(f"--gate must be one of {', '.join(ANSWERS)}; found {request.gate!r}.")
+    check(request)
     time_limit = parse_time_limit(request.time_limit)
     target = None if request.target is None else read_policy(str(request.target))
     if is_streamed(request.log, request.stream, request.workers, request.ray_address):
@@ -81,9 +89,31 @@ def evaluate(request: Request) -> int:
         )
     from deadweight.io.read import log_of
 
-    log, pi_b = behaviour_of(log_of(table, time_limit, tell), request.behaviour)
+    log, pi_b = behaviour_of(log_of(table, time_limit, assume), request.behaviour)
     _say(f"Evaluating {log.n_episodes:,} episodes ({log.n_steps:,} steps) ...")
     return _show(request, _evaluated(request, log, target, pi_b), found.findings)
+
+
+def check(request: Request) -> None:
+    """Refuse, before any work, what would be refused after it."""
+    if request.gate is not None and request.gate not in GATES:
+        raise OptionError(
+            f"--gate must be one of {', '.join(GATES)}; found {request.gate!r}."
+            f"{did_you_mean(request.gate, GATES)}"
+        )
+    if not 0 <= request.min_effect < math.inf:
+        raise OptionError(f"--min-effect must be a finite number of at least 0; found {request.min_effect}.")
+    for name in _names(request.estimators) or ():
+        recipe(name)
+    if request.drop != "none":
+        read_rule(request.drop)
+    check_gamma(request.gamma)
+    check_interval(_interval(request), request.level, read_options(_range_option(request.return_range)))
+    _baseline(request.baseline)
+    parse_columns(request.columns)
+    check_behaviour(request.behaviour)
+    if request.report is not None:
+        check_file(request.report)
 
 
 def _evaluated(
@@ -97,7 +127,7 @@ def _evaluated(
         _drop(request.drop),
         baseline=_baseline(request.baseline),
         gamma=request.gamma,
-        interval=None if request.interval == "none" else request.interval,
+        interval=_interval(request),
         level=request.level,
         **_range_option(request.return_range),
     )
@@ -105,12 +135,26 @@ def _evaluated(
 
 def _show(request: Request, ev: Evaluation, findings: tuple[Finding, ...]) -> int:
     """Write and print; the exit code."""
-    written = None if request.report is None else ev.report(request.report)
+    written = None if request.report is None else ev.report(request.report, request.title)
     if request.json:
-        print(json_module.dumps(_document(ev, findings, written), indent=2, allow_nan=False))
+        out_json(_document(ev, findings, written))
     else:
         _print(ev, findings, written)
-    return GATE_CLOSED if request.gate is not None and ev.verdict.answer != request.gate else 0
+    return 0 if request.gate is None or is_open(request.gate, ev.verdict, request.min_effect) else GATE_CLOSED
+
+
+def is_open(gate: str, found: Verdict, least: float = 0.0) -> bool:
+    """Whether a verdict is what a gate asks for, with differences of `least` and less taken for none.
+
+    "better" then wants all of the interval above `least`, "worse" all of it below -`least`, and "not-worse"
+    all of it above -`least`, whatever the answer. "cannot tell" is what is neither better nor worse.
+    """
+    lower, upper = found.interval
+    if gate == "not-worse":
+        return found.sound and lower >= -least
+    better = found.answer == "better" and lower > least
+    worse = found.answer == "worse" and upper < -least
+    return {"better": better, "worse": worse, "cannot tell": not (better or worse)}[gate]
 
 
 def behaviour_of(log: Trajectories, choice: str) -> tuple[Trajectories, TabularPolicy | None]:
@@ -132,6 +176,10 @@ def _names(text: str) -> list[str] | None:
     return names or None
 
 
+def _interval(request: Request) -> str | None:
+    return None if request.interval == "none" else request.interval
+
+
 def _drop(text: str) -> str | None:
     return None if text == "none" else text
 
@@ -140,9 +188,11 @@ def _baseline(text: str) -> float | None:
     if text == "behaviour":
         return None
     try:
-        return float(text)
+        value = float(text)
     except ValueError:
         raise OptionError(f"--baseline must be 'behaviour' or a number; found {text!r}.") from None
+    check_number(value, "--baseline")
+    return value
 
 
 def _range_option(text: str) -> dict[str, Any]:
@@ -169,25 +219,25 @@ def _document(ev: Evaluation, findings: tuple[Finding, ...], written: Path | Non
 
 def _print(ev: Evaluation, findings: tuple[Finding, ...], written: Path | None) -> None:
     print_table(HEADINGS, ev.rows(), left=(0, len(HEADINGS) - 1))
-    print(f"\nVerdict: {ev.verdict.answer}.")
+    tell(f"\nVerdict: {ev.verdict.answer}.")
     for reason in ev.verdict.reasons:
-        print(f"  {reason}")
+        tell(f"  {reason}")
     flags = remarks((name, estimate.flags) for name, estimate in ev.estimates.items())
     if flags:
-        print("\nFlags:")
+        tell("\nFlags:")
     for flag, names, said in flags:
-        print(f"  {flag} ({', '.join(names)}): {said}")
+        tell(f"  {flag} ({', '.join(names)}): {said}")
     for finding in findings:
         _say(f"{finding.severity.capitalize()} {finding.code}: {finding.problem}")
     conventions = ev.conventions
-    print(
+    tell(
         f"\nConventions: ended episodes {conventions['finished']}, gamma {conventions['gamma']:g}, drop "
         f"{conventions['drop']}, {conventions['level']:.0%} interval {conventions['interval']}"
         + ("." if conventions["time_limit"] is None else f", time limit {conventions['time_limit']:,} steps.")
     )
     if written is not None:
-        print(f"Report: {written}")
+        tell(f"Report: {written}")
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr)
+    say(text)

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import typer
-
+from deadweight.cli.output import say, tell
 from deadweight.cli.tables import print_table
 from deadweight.errors import MissingExtra, OptionError, did_you_mean
 from deadweight.experiments.cells import Cell
@@ -49,14 +48,14 @@ def _tell(line: str) -> None:
 
 def _show(name: str, protocol: str, cells: Sequence[Cell]) -> None:
     table = TABLES[name]
-    typer.echo(f"\n{name}: {table.title}, protocol {protocol}. Mean squared errors{_normalised(name)}.")
+    tell(f"\n{name}: {table.title}, protocol {protocol}. Mean squared errors{_normalised(name)}.")
     labels = list(dict.fromkeys(cell.estimator for cell in cells))
     rows = [
         [str(row), *(number(cell.measured.value) for cell in cells if cell.row == row)]
         for row in dict.fromkeys(cell.row for cell in cells)
     ]
     print_table([EXPERIMENTS[table.experiment].setting, *labels], rows)
-    typer.echo(summary(cells))
+    tell(summary(cells))
 
 
 def _normalised(name: str) -> str:
@@ -65,13 +64,13 @@ def _normalised(name: str) -> str:
 
 def _remarks(target: str, work: Work) -> None:
     if "taxi" in work.experiments and work.policies is None:
-        typer.echo(
+        tell(
             "\nTaxi was run with the package's own policies: its numbers are not the paper's. "
             "--policies DIR takes the published ones (pi18.npy, pi19.npy)."
         )
     if wanted(target, FIGURES) and not can_draw():
-        typer.echo("\nNo figures were drawn: they need pip install 'deadweight[figures]'.", err=True)
-    typer.echo(f"\nTables, figures, rows and the ledger (ledger.md) are in '{work.folder}'.")
+        say("\nNo figures were drawn: they need pip install 'deadweight[figures]'.")
+    tell(f"\nTables, figures, rows and the ledger (ledger.md) are in '{work.folder}'.")
 
 
 @contextmanager

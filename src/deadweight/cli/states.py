@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import json as json_module
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from deadweight.cli.before import check_behaviour
 from deadweight.cli.doctor import parse_columns
-from deadweight.cli.ends import parse_time_limit, tell
+from deadweight.cli.ends import assume, parse_time_limit
 from deadweight.cli.evaluate import behaviour_of
+from deadweight.cli.output import out_json, tell
 from deadweight.cli.streams import is_streamed, streamed_behaviour, with_stream
 from deadweight.cli.tables import print_table
 from deadweight.diagnostics.states import RULE_FOR, StateReport, state_report
 from deadweight.io import read_policy
 from deadweight.io.read import log_of
 from deadweight.io.table import open_table
+from deadweight.mdp import check_gamma
 from deadweight.negligible import EpsilonPath, epsilon_path
+from deadweight.negligible.automatic import read_rule
 from deadweight.policies import TabularPolicy
 from deadweight.question import Log
 
@@ -45,8 +48,12 @@ class Request:
 
 
 def states(request: Request) -> None:
-    """Read, report, print."""
+    """Check, read, report, print."""
     time_limit = parse_time_limit(request.time_limit)
+    check_gamma(request.gamma)
+    if request.drop != "none":
+        read_rule(request.drop)
+    check_behaviour(request.behaviour)
     pi_e = read_policy(str(request.target))
     columns = parse_columns(request.columns)
 
@@ -66,21 +73,21 @@ def states(request: Request) -> None:
             lambda log: use(log, pi_b),
         )
     else:
-        log = log_of(open_table(str(request.log), columns), time_limit, tell)
+        log = log_of(open_table(str(request.log), columns), time_limit, assume)
         found = use(*behaviour_of(log, request.behaviour))
     if request.json:
-        print(json_module.dumps(_document(*found), indent=2, allow_nan=False, default=str))
+        out_json(_document(*found))
     else:
         _print(*found, request.top)
 
 
 def _print(report: StateReport, path: EpsilonPath, top: int) -> None:
     dropped = int(report.dropped.sum())
-    print(f"{len(report):,} visited states, dearest in variance first; {dropped} are dropped.\n")
+    tell(f"{len(report):,} visited states, dearest in variance first; {dropped} are dropped.\n")
     print_table(STATE_HEADINGS, report.cells()[:top])
     if len(report) > top:
-        print(f"... and {len(report) - top:,} more (--top {len(report)} shows them all).")
-    print(f"\nThe path of {RULE_FOR}: what it says as more states are dropped.\n")
+        tell(f"... and {len(report) - top:,} more (--top {len(report)} shows them all).")
+    tell(f"\nThe path of {RULE_FOR}: what it says as more states are dropped.\n")
     print_table(PATH_HEADINGS, [_path_cells(path, k) for k in range(len(path))], left=())
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from deadweight.cli.ends import tell
+from deadweight.cli.ends import assume
+from deadweight.cli.output import say
 from deadweight.ends import TimeLimit
 from deadweight.errors import DataError, OptionError
 from deadweight.io import read_policy
@@ -71,7 +71,7 @@ def with_stream(
         ray_address=ray_address,
         watch=Ticker().tell,
         time_limit=time_limit,
-        tell=tell,
+        tell=assume,
     )
 
 
@@ -87,7 +87,7 @@ class Ticker:
         if now - self._last < SECONDS_BETWEEN or progress.rows == 0:
             return
         self._last = now
-        sys.stderr.write(
+        say(
             f"{progress.what}: {progress.rows:,} of {progress.of:,} rows, "
-            f"{progress.rows_per_second / 1e6:.1f} million a second\n"
+            f"{progress.rows_per_second / 1e6:.1f} million a second"
         )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from functools import partial
 from pathlib import Path
 
 from deadweight.atomic import write_text, writing
+from deadweight.cli.output import say, tell
 from deadweight.errors import OptionError, did_you_mean
 
 STUDIES = ("automatic", "ends")
@@ -26,8 +25,8 @@ def study(name: str, runs: int, workers: int, out: Path) -> None:
     from deadweight.studies.automatic import study as lines_of
 
     lines = []
-    for line in lines_of(folder, runs, workers, partial(print, file=sys.stderr)):
-        print(f"{line.problem}: {', '.join(map(str, line.ratios))}", file=sys.stderr)
+    for line in lines_of(folder, runs, workers, say):
+        say(f"{line.problem}: {', '.join(map(str, line.ratios))}")
         lines.append(line)
     _show(folder, markdown(lines))
 
@@ -36,8 +35,8 @@ def _ends(folder: Path, runs: int, workers: int) -> None:
     from deadweight.studies.ends import markdown, study
 
     lines = []
-    for line in study(folder, runs, workers, partial(print, file=sys.stderr)):
-        print(line, file=sys.stderr)
+    for line in study(folder, runs, workers, say):
+        say(str(line))
         lines.append(line)
     _show(folder, markdown(lines))
 
@@ -45,4 +44,4 @@ def _ends(folder: Path, runs: int, workers: int) -> None:
 def _show(folder: Path, text: str) -> None:
     with writing(folder / "table.md"):
         write_text(folder / "table.md", text)
-    print(text)
+    tell(text)

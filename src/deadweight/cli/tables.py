@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from deadweight.terminal import printable
+
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> None:
     """Print rows under headings; columns in `left` are aligned left, all others right."""
@@ -17,7 +19,10 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], left: Se
     console = Console() if sys.stdout.isatty() else Console(width=240)
     table = Table(box=SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
     for i, heading in enumerate(headings):
-        table.add_column(Text(heading), justify="left" if i in left else "right", no_wrap=True)
+        table.add_column(
+            Text(printable(heading, keep="")), justify="left" if i in left else "right", no_wrap=True
+        )
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))  # Text: labels with [brackets] are not markup
+        # Text: labels with [brackets] are not markup.
+        table.add_row(*(Text(printable(cell, keep="")) for cell in row))
     console.print(table)

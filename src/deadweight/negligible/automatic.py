@@ -33,9 +33,19 @@ def states_by_rule(question: Question, name: str, rule: str) -> StateSet:
       name: the estimator that is to drop; only "auto" depends on it.
       rule: "auto", or one of "q-gap", "covariance" and "return-test" with its threshold, as in "q-gap:1.0".
     """
+    kind, value = read_rule(rule)
+    return automatic(question, name) if kind == "auto" else RULES[kind](question, value)
+
+
+def read_rule(rule: str) -> tuple[str, float]:
+    """The kind of a rule and its threshold; an error if there is no such rule.
+
+    >>> read_rule("q-gap:1.0")
+    ('q-gap', 1.0)
+    """
     kind, colon, threshold = rule.partition(":")
     if kind == "auto" and not colon:
-        return automatic(question, name)
+        return kind, 0.0
     if kind not in RULES:
         raise DropError(
             f"There is no rule {rule!r} for a drop.{did_you_mean(kind, ['auto', *RULES])}",
@@ -47,7 +57,7 @@ def states_by_rule(question: Question, name: str, rule: str) -> StateSet:
         raise DropError(
             f"The rule {kind!r} needs a number after a colon; found {rule!r}.", fix=f'Write "{kind}:0.05".'
         ) from None
-    return RULES[kind](question, value)
+    return kind, value
 
 
 def _covariance(question: Question, epsilon: float) -> StateSet:

@@ -6,13 +6,13 @@ import os
 from pathlib import Path
 
 from deadweight.atomic import write_text
-from deadweight.errors import DeadweightError
+from deadweight.errors import OutputError
 from deadweight.evaluation import Evaluation
 from deadweight.report.content import gather
 from deadweight.report.page import render
 
 
-class ReportError(DeadweightError):
+class ReportError(OutputError):
     """A report that cannot be written where it should go."""
 
 

@@ -1,0 +1,84 @@
+"""What an exception becomes at the command line: one message, a code, and an exit code that is never 1.
+
+1 is an answer: the doctor found errors, or a gate is closed. A user's mistake is 2; a defect of deadweight is
+3, with what to report.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from pathlib import Path
+
+from deadweight._version import __version__
+from deadweight.cli.output import out_json, say
+from deadweight.errors import DeadweightError, OutputError, TooLarge
+
+MISTAKE = 2
+DEFECT = 3
+STOPPED = 130
+USAGE = "DW910"
+INTERNAL = "DW999"
+TRACEBACK = "DEADWEIGHT_TRACEBACK"
+
+
+def failed(error: BaseException, as_json: bool) -> int:
+    """Say what went wrong; the exit code."""
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else 0
+    if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
+        say("Stopped.")
+        return STOPPED
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()  # type: ignore[attr-defined]
+        return MISTAKE
+    if hasattr(error, "format_message"):  # typer's own, of which it has several copies
+        return _report(USAGE, error.format_message(), _usage(error), as_json)
+    if isinstance(error, MemoryError):
+        error = TooLarge("There is not enough memory for this.", fix="Use fewer rows or coarser states.")
+    elif isinstance(error, OSError):
+        where = f" ({error.filename})" if error.filename else ""
+        error = OutputError(
+            f"A file cannot be read or written: {error.strerror or error}{where}.", fix="Check disk and path."
+        )
+    if isinstance(error, DeadweightError):
+        return _report(error.code, error.problem, error.fix, as_json, f"{error}")
+    if os.environ.get(TRACEBACK):
+        say("".join(traceback.format_exception(error)))
+    return _defect(error, as_json)
+
+
+def refuse(error: DeadweightError, as_json: bool, extra: dict[str, object] | None = None) -> int:
+    """Say a user's mistake; `extra` joins the JSON document."""
+    return _report(error.code, error.problem, error.fix, as_json, f"{error}", extra)
+
+
+def _report(
+    code: str, problem: str, fix: str, as_json: bool, text: str = "", extra: dict[str, object] | None = None
+) -> int:
+    if as_json:
+        out_json({"error": {"code": code, "message": problem, "fix": fix}, **(extra or {})})
+    say(f"Error: {text or problem + chr(10) + '  ' + fix}")
+    return MISTAKE
+
+
+def _defect(error: BaseException, as_json: bool) -> int:
+    frames = traceback.extract_tb(error.__traceback__)
+    last = next((frame for frame in reversed(frames) if "deadweight" in frame.filename), None)
+    where = "" if last is None else f" in {Path(last.filename).name}, line {last.lineno}"
+    what = f"{type(error).__name__}{where}: {' '.join(str(error).split())[:200]}"
+    problem = f"{INTERNAL}: {what} (deadweight {__version__}, Python {sys.version.split()[0]})."
+    fix = (
+        "This is a defect of deadweight, not of your data: please report this line and the command as an "
+        f"issue; {TRACEBACK}=1 shows more."
+    )
+    if as_json:
+        out_json({"error": {"code": INTERNAL, "message": problem, "fix": fix}})
+    say(f"Internal error {problem} {fix}")
+    return DEFECT
+
+
+def _usage(error: BaseException) -> str:
+    context = getattr(error, "ctx", None)
+    return f"See: {getattr(context, 'command_path', 'deadweight')} --help"
