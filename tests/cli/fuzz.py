@@ -74,8 +74,8 @@ WORDS = {
 }
 OF = {
     "doctor": ["--columns", "--target", "--json"],
-    "states": ["--behaviour", "--drop", "--gamma", "--top", "--columns", "--json", "--workers"],
-    "evaluate": [name for name in WORDS if name != "--top"] + ["--json", "--no-stream"],
+    "states": ["--behaviour", "--drop", "--gamma", "--top", "--columns", "--json", "--workers", "--stream"],
+    "evaluate": [name for name in WORDS if name != "--top"] + ["--json", "--no-stream", "--stream"],
 }
 
 

@@ -179,3 +179,24 @@ def test_a_terminal_that_knows_only_ascii(tmp_path: Path) -> None:
     done = shell('PYTHONIOENCODING=ascii "$@"', "states", *given)
     assert done.returncode == 0, done.stderr
     assert r"\u03b1" in done.stdout
+
+
+def test_text_that_is_not_utf8(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Parquet calls any bytes text."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    text = pa.StringArray.from_buffers(2, pa.py_buffer(b"\0\0\0\0\1\0\0\0\2\0\0\0"), pa.py_buffer(b"a\x80"))
+    ones = pa.array([1, 2])
+    log = pa.table({"episode": ones, "step": ones, "state": text, "action": ones, "reward": ones})
+    (tmp_path / "folder").mkdir()
+    pq.write_table(log, tmp_path / "log.parquet")
+    pq.write_table(log, tmp_path / "folder" / "log.parquet")
+    pq.write_table(pa.table({"state": text, "action": ones, "prob": ones}), tmp_path / "policy.parquet")
+    for name in ("log.parquet", "folder", "policy.parquet"):
+        target = ["--target", str(tmp_path / name)] if name == "policy.parquet" else []
+        log_file = small_files(tmp_path)[0] if target else str(tmp_path / name)
+        assert run(["doctor", log_file, *target]) == 2
+        assert "Column 'state' must be text in UTF-8" in capsys.readouterr().err
+    assert run(["evaluate", str(tmp_path / "log.parquet"), "--behaviour", "column", "--stream"]) == 2
+    assert "UTF-8" in capsys.readouterr().err

@@ -35,15 +35,11 @@ def reproduce(
         experiments_of(target), read_protocol(protocol), out, runs, workers or os.cpu_count() or 1, folder
     )
     with _progress() as advance:
-        stores = carry_out(work, advance, _tell)
-    shown = publish(target, work, stores, _tell)
+        stores = carry_out(work, advance, say)
+    shown = publish(target, work, stores, say)
     for name, cells in shown.items():
         _show(name, work.protocol.name, cells)
     _remarks(target, work)
-
-
-def _tell(line: str) -> None:
-    typer.echo(line, err=True)
 
 
 def _show(name: str, protocol: str, cells: Sequence[Cell]) -> None:

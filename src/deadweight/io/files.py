@@ -116,7 +116,7 @@ def _read_parquet(files: list[Path], base: Path | None, choose: Chosen) -> Any:
         require_rows(footers, columns_of(names), repr(str(base)))
         table = data.to_table(columns=columns_of(names))
         check_read(repr(str(base)), sum(footer.num_rows for footer in footers), table.num_rows)
-        return table
+        return check_text(table)
     except (pa.ArrowException, OSError, UnicodeError, ValueError) as error:
         if isinstance(error, DeadweightError | MemoryError):
             raise
@@ -133,12 +133,31 @@ def _read_one_parquet(file: Path, choose: Chosen) -> Any:
         require_rows([opened.metadata], wanted, repr(str(file)))
         table = opened.read(columns=wanted)
         check_read(repr(str(file)), opened.metadata.num_rows, table.num_rows)
-        return table
+        return check_text(table)
 
 
 def columns_of(names: Mapping[str, str]) -> list[str]:
     """The columns that are to be read, each once."""
     return list(dict.fromkeys(names.values()))
+
+
+def check_text(table: Any) -> Any:
+    """The table, if all its text is UTF-8: Parquet may say so of any bytes."""
+    import pyarrow as pa
+
+    for name in table.column_names:
+        column = table[name]
+        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            try:
+                column.validate(full=True)
+            except pa.ArrowInvalid:
+                raise LogProblem(
+                    "DW102",
+                    f"Column {show(name)} must be text in UTF-8; found bytes that are not.",
+                    fix="Write the column again as text, or as whole numbers.",
+                ) from None
+    return table
 
 
 def _blame(files: list[Path], error: Exception) -> LogProblem:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from deadweight.errors import DataError
-from deadweight.io.files import PARQUET, PARQUET_MAGIC, brief, parquet_in, unique_names
+from deadweight.io.files import PARQUET, PARQUET_MAGIC, brief, check_text, parquet_in, unique_names
 from deadweight.io.findings import LogProblem, show
 from deadweight.io.footers import Bounds, bounds_of, check_counts, check_kinds
 from deadweight.io.part_ids import ends, wrong_footer
@@ -159,7 +159,7 @@ class ParquetFiles:
                 found[ours] = column if column.type == kind else column.cast(kind)
             else:
                 found[ours] = pa.nulls(table.num_rows, kind)
-        return pa.table(found)
+        return check_text(pa.table(found))
 
 
 def open_files(paths: Sequence[str | Path], choose: Callable[[list[str]], Mapping[str, str]]) -> ParquetFiles:
