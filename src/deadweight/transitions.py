@@ -55,8 +55,9 @@ def read_transitions(P: Any) -> tuple[Sparse, int, int]:
             _refuse_row(ends < -TOLERANCE, 1.0 - ends, n_actions, "at most 1")
             dense = np.concatenate([dense, np.where(ends > ROUNDING, ends, 0.0)[:, :, None]], axis=2)
         table = sparse.csr_array(dense.reshape(n_states * n_actions, n_states + 1))
-    if not np.isfinite(table.data).all() or (table.data < 0).any():
-        _check_entries(table.toarray(), n_actions)
+    bad = np.flatnonzero(~np.isfinite(table.data) | (table.data < 0))
+    if bad.size:
+        raise _bad_entry(table.data[bad[0]], entry_rows(table)[bad[0]], table.indices[bad[0]], n_actions)
     sums = np.asarray(table.sum(axis=1)).reshape(n_states, n_actions)
     _refuse_row(np.abs(sums - 1.0) > TOLERANCE, sums, n_actions, "1, termination included")
     table.eliminate_zeros()
@@ -114,11 +115,15 @@ def _check_entries(table: FloatArray, n_actions: int) -> None:
     bad = ~np.isfinite(table) | (table < 0)
     if bad.any():
         row, column = np.argwhere(bad)[0]
-        raise MDPError(
-            f"P has the entry {table[row, column]:g} at state {row // n_actions}, action {row % n_actions}, "
-            f"next state {column}.",
-            fix="Transition probabilities are finite and at least 0.",
-        )
+        raise _bad_entry(table[row, column], row, column, n_actions)
+
+
+def _bad_entry(entry: float, row: int, column: int, n_actions: int) -> MDPError:
+    return MDPError(
+        f"P has the entry {entry:g} at state {row // n_actions}, action {row % n_actions}, "
+        f"next state {column}.",
+        fix="Transition probabilities are finite and at least 0.",
+    )
 
 
 def _refuse_row(bad: BoolArray, sums: FloatArray, n_actions: int, wanted: str) -> None:

@@ -59,7 +59,7 @@ WORDS = {
     "--gate": ["better", "worse", "cannot tell", "not-worse", "bettr"],
     "--min-effect": ["0", "0.1", "-1", "nan"],
     "--report": ["report.html", "no/where.html", ".", "/dev/null", "r" * 300],
-    "--title": ["T", "\u202e<script>", ""],
+    "--title": ["T", "\u202e<script>", "", "\ud800"],
     "--columns": [
         "reward=reward",
         "state=action",

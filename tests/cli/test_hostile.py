@@ -34,6 +34,7 @@ def test_neither_pipe_nor_device_is_waited_for(tmp_path: Path, capsys: pytest.Ca
         (["doctor", "/dev/zero"], "a device, not a file"),
         (["evaluate", log, *target, "--report", "/dev/null"], "a device, not a file"),
         (["evaluate", log, *target, "--report", tmp_path], "it is a folder"),
+        (["evaluate", log, *target, "--report", log], "would replace the input"),
         (["doctor", tmp_path], "Expected .parquet files in the folder"),
         (["evaluate", log, "--target", tmp_path], "Expected .parquet files in the folder"),
         (["doctor", LONG], "File name too long"),

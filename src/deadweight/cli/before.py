@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,10 +19,12 @@ from deadweight.io.sizes import unreadable
 NEW = ".deadweight.{}.tmp"
 
 
-def check_file(path: Path, option: str = "--report") -> None:
-    """Refuse a file that could not be written, by making one beside it."""
+def check_file(path: Path, option: str = "--report", read: Sequence[Path | None] = ()) -> None:
+    """Refuse a file that could not be written, by making one beside it, or that is one of those `read`."""
     found = unreadable(path)
     try:
+        if any(not found and other and not unreadable(other) and path.samefile(other) for other in read):
+            raise OutputError(f"{option} {str(path)!r} would replace the input.", fix="Name another file.")
         if found and found != "no such file":
             raise OutputError(f"{option} {str(path)!r} could not be written: {found}.", fix="Name a file.")
         if not found and path.is_dir():

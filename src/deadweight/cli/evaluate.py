@@ -113,7 +113,7 @@ def check(request: Request) -> None:
     parse_columns(request.columns)
     check_behaviour(request.behaviour)
     if request.report is not None:
-        check_file(request.report)
+        check_file(request.report, read=(request.log, request.target))
 
 
 def _evaluated(

@@ -24,6 +24,7 @@ from deadweight.arithmetic import divide, sums_by
 from deadweight.blocks import Block
 from deadweight.estimators.base import Fit
 from deadweight.mdp import TabularMDP, backward
+from deadweight.memory import NUMBER, require
 from deadweight.model import Counts, successors
 from deadweight.settling import Settled
 from deadweight.typing import FloatArray
@@ -80,6 +81,11 @@ class Direct:
         if self.settled is not None:
             v = np.append(self.settled.v, 0.0)[None, :]
         else:
+            require(
+                NUMBER * float(self.horizon + 1) * (self.model.n_states + 1),
+                f"V of {self.horizon:,} steps x {self.model.n_states:,} states",
+                "Use coarser states, or estimators without a model (WIS, WPDIS).",
+            )
             v = np.zeros((self.horizon + 1, self.model.n_states + 1))  # V = 0 after the end, in each row
             for t, _, v_t in backward(self.model, self.pi_e, self.horizon, self.gamma):
                 v[t, :-1] = v_t

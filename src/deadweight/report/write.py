@@ -29,7 +29,10 @@ def write_report(evaluation: Evaluation, path: str | os.PathLike[str], title: st
     target = Path(path)
     page = render(gather(evaluation, title))
     try:
-        write_text(target, page)
+        if target.exists() and not target.is_file():  # a device or a pipe would be replaced
+            raise OSError("it is not a file")
+        # Half a character, as a file name or a title may have, is shown as an escape.
+        write_text(target, page.encode("utf-8", "backslashreplace").decode("utf-8"))
     except OSError as error:
         raise ReportError(
             f"The report cannot be written to {target}: {error.strerror or error}.",
