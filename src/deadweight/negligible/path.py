@@ -30,6 +30,8 @@ from deadweight.states import StateSet
 from deadweight.typing import FloatArray, IntArray
 
 QUANTILES = 25
+# Relative difference of errors below which two levels are as good as each other.
+SAME_ERROR = 1e-9
 # More levels than this are swept where that is possible: the walks cost the same for each of them.
 MOST_AT_ONCE = 64
 ENOUGH_EPISODES = 10.0
@@ -205,4 +207,6 @@ def _choose(made: Recipe, bias: FloatArray, std_error: FloatArray, ess: FloatArr
     share = REMAINING_BIAS if made.corrected or made.contains_correction else 1.0
     error = (share * bias) ** 2 + std_error**2
     barred = (ess < min(ENOUGH_EPISODES, ess.max())) | np.isnan(error)
-    return int(np.where(barred, np.inf, error).argmin())
+    error = np.where(barred, np.inf, error)
+    # Of levels that differ by rounding only, the one that drops least: the last bit must not decide.
+    return int((error <= error.min() * (1 + SAME_ERROR)).argmax())
