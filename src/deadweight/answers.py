@@ -17,7 +17,6 @@ from deadweight.blocks import Block
 from deadweight.drops import NOTHING_DROPPED, Drop
 from deadweight.estimators.base import Family, Fit
 from deadweight.estimators.names import RECIPES, Recipe, missing_advantage
-from deadweight.estimators.product import normaliser_members
 from deadweight.fold import fold
 from deadweight.misfit import Misfit, ModelCheck, can_check
 from deadweight.question import Question
@@ -110,7 +109,7 @@ class Answers:
         self._sums: dict[Hashable, Any] = {}
         self._fits: dict[Plan, Fit] = {}
         self._std_errors: dict[Plan, float] = {}
-        self._dropped_shares: dict[Hashable, float] = {}
+        self._dropped_shares: dict[Weighting, float] = {}
         self._misfit: Misfit | None = None
 
     def prepare(self, with_bias: bool, counterparts: Iterable[Plan] = ()) -> None:
@@ -222,9 +221,9 @@ class Answers:
         weighting = plan.weighting
         if weighting.drop is None:
             return 0.0
-        if weighting.key not in self._dropped_shares:
-            self._dropped_shares[weighting.key] = self._share(weighting.drop, weighting.per_step)
-        return self._dropped_shares[weighting.key]
+        if weighting not in self._dropped_shares:
+            self._dropped_shares[weighting] = self._share(weighting.drop, weighting.per_step)
+        return self._dropped_shares[weighting]
 
     def _share(self, drop: BoolArray, per_step: bool) -> float:
         if per_step:
@@ -252,7 +251,7 @@ class Answers:
 
 def _block_sums(families: list[Family], weightings: list[Weighting], block: Block) -> list[Any]:
     sums: list[Any] = [family.summarise(block) for family in families]
-    return sums + [Kish.of(weighting.final(block)) for weighting in weightings]
+    return sums + [Kish.of(weighting.on(block).final) for weighting in weightings]
 
 
 def _influence_moments(influences: list[Callable[[Block], FloatArray]], block: Block) -> list[Moments]:
@@ -260,7 +259,7 @@ def _influence_moments(influences: list[Callable[[Block], FloatArray]], block: B
 
 
 def _step_sizes(weighting: Weighting, finished: str, block: Block) -> list[Kish]:
-    return [Kish.of(weighting.running(block), normaliser_members(block, finished))]
+    return [Kish.of(weighting.on(block).running, block.members(finished))]
 
 
 def _in_pieces(column: IntArray, size: int = 1 << 20) -> Iterator[IntArray]:
@@ -277,4 +276,4 @@ def mean_z(weights: Kish, n: int) -> float:
 
 
 def _ess_key(weighting: Weighting) -> Hashable:
-    return ("ess", weighting.key)
+    return ("ess", weighting)

@@ -5,7 +5,7 @@ little because blocks are cut from the episodes in order of length, unless all a
 fit in the last level of cache, so a pass over the log costs little more than a read of its columns. Where a
 block has many episodes its matrices lie in memory step by step (all episodes' first step, then the second,
 ...), so that one vector operation serves many episodes; nobody who uses them needs to know. What several
-estimators need of a block is computed once and kept in its cache.
+estimators need of a block is computed once and kept with it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ class Block:
         self.rows = rows
         self.lengths: IntArray = log.lengths[rows]
         self.horizon = int(self.lengths.max())
-        self._cache: dict[Hashable, Any] = {}
+        self._made: dict[Hashable, Any] = {}
+        self._returns: dict[float, FloatArray] = {}
+        self._pairs: dict[int, IntArray] = {}
         self._slice = slice(int(log.offsets[rows[0]]), int(log.offsets[rows[-1] + 1])) if contiguous else None
 
     @property
@@ -127,9 +129,11 @@ class Block:
 
     def returns(self, gamma: float) -> FloatArray:
         """(m,) discounted return of each episode."""
-        return self.once(("returns", gamma), lambda: self._returns(gamma))
+        if gamma not in self._returns:
+            self._returns[gamma] = self._sum_rewards(gamma)
+        return self._returns[gamma]
 
-    def _returns(self, gamma: float) -> FloatArray:
+    def _sum_rewards(self, gamma: float) -> FloatArray:
         log = self.log
         if kernel.KERNEL is None or not kernel.readable(log.rewards):
             return discounted_sum(self.rewards, gamma)
@@ -139,23 +143,31 @@ class Block:
 
     def pairs(self, n_actions: int) -> IntArray:
         """(m, H) index s * A + a of each step's state and action."""
-
-        def compute() -> IntArray:
+        if n_actions not in self._pairs:
             index = self.states * n_actions
             index += self.actions
-            return index
+            self._pairs[n_actions] = index
+        return self._pairs[n_actions]
 
-        return self.once(("pairs", n_actions), compute)
+    def members(self, finished: str, lagged: bool = False) -> BoolArray | None:
+        """(m, H) who is in a per-step normaliser; None where ended episodes stay in it.
 
-    def knows(self, key: Hashable) -> bool:
-        """Whether `once` has been asked for this key."""
-        return key in self._cache
+        Args:
+          finished: what ended episodes do there: "absorb" (stay), "leave" or "survivors".
+          lagged: (m, H + 1), who was in it one step earlier.
+        """
+        if finished == "absorb":
+            return None
+        alive = np.ones((self.n, self.horizon), dtype=bool) if self.alive is None else self.alive
+        if not lagged:
+            return alive
+        return np.concatenate([np.ones((self.n, 1), dtype=bool), alive], axis=1)
 
-    def once(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """compute(), kept for whoever asks for the same key again."""
-        if key not in self._cache:
-            self._cache[key] = compute()
-        value: T = self._cache[key]
+    def once(self, of: Hashable, make: Callable[[Block], T]) -> T:
+        """What is made of this block for something that several estimators share; made once."""
+        if of not in self._made:
+            self._made[of] = make(self)
+        value: T = self._made[of]
         return value
 
 

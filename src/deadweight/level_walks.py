@@ -113,7 +113,7 @@ class LevelWalk:
 
     def __init__(self, block: Block, weighting: Weighting, drops: NestedDrops, values: LevelValues) -> None:
         self.block, self.weighting, self.drops, self.values = block, weighting, drops, values
-        self.ratios = weighting.ratios(block)
+        self.ratios = weighting.for_kernel(block.log)
 
     @property
     def _columns(self) -> tuple[AnyArray, ...]:
@@ -223,7 +223,7 @@ def _cells(walk: LevelWalk) -> _Cells:
         value = np.where(alive, value - values.q[fold, times, states, actions], 0.0)
         v = np.where(alive, values.v[fold, times, states], 0.0)
     delta = np.where(alive, values.delta[times, states], 0.0)
-    return _Cells(walk.weighting.full(block).T, walk.drops.entry[states], value, delta, v)
+    return _Cells(walk.weighting.on(block).full.T, walk.drops.entry[states], value, delta, v)
 
 
 def _in_range(weights: FloatArray) -> bool:

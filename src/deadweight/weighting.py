@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Hashable
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -17,14 +18,37 @@ from deadweight.blocks import Block
 from deadweight.errors import SupportError, first_few
 from deadweight.labels import plain
 from deadweight.pairs import PolicyPair
-from deadweight.running import Running, largest_log, running_product
+from deadweight.running import largest_log
 from deadweight.trajectories import Trajectories
 from deadweight.typing import BoolArray, FloatArray
-from deadweight.walks import Ratios, Walk, walk
+from deadweight.walks import Ratios
+from deadweight.weighted_block import WeightedBlock
+
+
+@dataclass(frozen=True, eq=False)
+class RatioTable:
+    """The ratio of every state and action.
+
+    Attributes:
+      values: (S * A,).
+      n_actions: A.
+      log_bound: a bound on abs(log) of the positive ones.
+    """
+
+    values: FloatArray
+    n_actions: int
+    log_bound: float
+
+    def on(self, block: Block) -> FloatArray:
+        """(m, H) the ratios of a block, 1 on padding."""
+        ratios = block.look_up(self.values, block.pairs(self.n_actions))
+        if block.alive is not None:
+            ratios[~block.alive] = 1.0
+        return ratios
 
 
 class Weighting:
-    """Ratios of a policy pair with a drop applied.
+    """Ratios of a policy pair with a drop applied. Weightings that keep the same ratios are equal.
 
     Args:
       pair: the two policies.
@@ -42,42 +66,62 @@ class Weighting:
     ) -> None:
         self.pair = pair
         self.drop = drop if drop is not None and drop.any() else None
-        self.per_step = per_step
-        self.keep_first = keep_first
+        self.per_step = per_step and self.drop is not None
+        self.keep_first = keep_first and self.drop is not None
 
     def keeping_first(self) -> Weighting:
         """The same weighting, except that first steps keep their ratios."""
         return Weighting(self.pair, self.drop, self.per_step, keep_first=True)
 
-    @cached_property
-    def key(self) -> Hashable:
-        """Weightings with equal keys keep the same ratios."""
-        if self.drop is None:
-            return id(self.pair)
-        digest = hashlib.blake2b(self.drop.tobytes(), digest_size=16).hexdigest()
-        return (id(self.pair), digest, self.per_step, self.keep_first)
+    @property
+    def undropped(self) -> Weighting:
+        """The same policies with nothing dropped."""
+        return self if self.drop is None else Weighting(self.pair)
 
     @cached_property
-    def _tables(self) -> tuple[FloatArray, FloatArray, float] | None:
-        """Full and kept ratio of every (s, a), flat, and a bound on abs(log) of the kept ones."""
+    def _same(self) -> Hashable:
+        """What equal weightings have in common; a pair of policies is equal to itself only."""
+        if self.drop is None:
+            return self.pair
+        digest = hashlib.blake2b(self.drop.tobytes(), digest_size=16).hexdigest()
+        return (self.pair, digest, self.per_step, self.keep_first)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Weighting) and self._same == other._same
+
+    def __hash__(self) -> int:
+        return hash(self._same)
+
+    def on(self, block: Block) -> WeightedBlock:
+        """The block with these ratios; equal weightings share it."""
+        return block.once(self, self._weigh)
+
+    def _weigh(self, block: Block) -> WeightedBlock:
+        return WeightedBlock(block, self)
+
+    @cached_property
+    def table(self) -> RatioTable | None:
+        """The kept ratios as a table; None where a step's ratio is not one of its state and action."""
+        if self.per_step or self.keep_first:
+            return None
+        if self.drop is None or self._full_table is None:
+            return self._full_table
+        rho = self._full_table.values.reshape(-1, self.pair.n_actions)
+        kept = np.where(self.drop[:, None] & ~np.isnan(rho), 1.0, rho)
+        return RatioTable(kept.ravel(), self.pair.n_actions, largest_log(kept))
+
+    @cached_property
+    def _full_table(self) -> RatioTable | None:
         pi_e, pi_b = self.pair.pi_e, self.pair.pi_b
         if pi_e is None or pi_b is None:
             return None
         with np.errstate(divide="ignore", invalid="ignore"):
             # Pairs with pi_b = 0 are never logged (`refuse_unsupported`); NaN keeps that promise visible.
             rho = np.where(pi_b > 0, pi_e / pi_b, np.nan)
-        kept = rho
-        if self.drop is not None and not self.per_step:
-            kept = np.where(self.drop[:, None] & ~np.isnan(rho), 1.0, rho)
-        return rho.ravel(), kept.ravel(), largest_log(kept)
+        return RatioTable(rho.ravel(), self.pair.n_actions, largest_log(rho))
 
-    def full(self, block: Block) -> FloatArray:
-        """(m, H) rho_t, 1 on padding."""
-        return block.once((id(self.pair), "rho"), lambda: self._full(block))
-
-    def _full(self, block: Block) -> FloatArray:
-        if self._tables is not None:
-            return self._from_table(self._tables[0], block)
+    def quotients(self, block: Block) -> FloatArray:
+        """(m, H) rho_t of policies that are not both tables, 1 on padding."""
         log, pair = block.log, self.pair
         top = _of_logged_actions(pair.pi_e, log.target_probs, block, pair.n_actions)
         bottom = _of_logged_actions(pair.pi_b, log.propensities, block, pair.n_actions)
@@ -87,14 +131,10 @@ class Weighting:
             ratios[~block.alive] = 1.0
         return ratios
 
-    def dropped(self, block: Block) -> BoolArray | None:
+    def marks(self, block: Block) -> BoolArray | None:
         """(m, H) True where the ratio is dropped; None when none is."""
         if self.drop is None:
             return None
-        return block.once((self.key, "dropped"), lambda: self._dropped(block))
-
-    def _dropped(self, block: Block) -> BoolArray:
-        assert self.drop is not None
         if self.per_step:
             marks = block.take(self.drop, False)
         else:
@@ -106,69 +146,24 @@ class Weighting:
             marks[:, 0] = False
         return marks
 
-    def kept(self, block: Block) -> FloatArray:
-        """(m, H) k_t: rho_t, or 1 where the ratio is dropped; 1 on padding."""
-        if self.drop is None:
-            return self.full(block)
-        return block.once(self._kept_key, lambda: self._kept(block))
-
-    @property
-    def _kept_key(self) -> Hashable:
-        return (id(self.pair), "rho") if self.drop is None else (self.key, "kept")
-
-    def _kept(self, block: Block) -> FloatArray:
-        if self._tables is not None and not self.per_step and not self.keep_first:
-            return self._from_table(self._tables[1], block)
-        rho, marks = self.full(block), self.dropped(block)
-        assert marks is not None
-        return np.where(marks & ~np.isnan(rho), 1.0, rho)
-
-    def _from_table(self, table: FloatArray, block: Block) -> FloatArray:
-        ratios = block.look_up(table, block.pairs(self.pair.n_actions))
-        if block.alive is not None:
-            ratios[~block.alive] = 1.0
-        return ratios
-
-    def running(self, block: Block) -> Running:
-        """Cumulative kept weights W_t, (m, H); after the end they keep their last value."""
-        return block.once((self.key, "running"), lambda: self._running(block))
-
-    def _running(self, block: Block) -> Running:
-        bound = None if self._tables is None or self.per_step or self.keep_first else self._tables[2]
-        if self._tables is None or bound is None or block.knows(self._kept_key):
-            return running_product(self.kept(block), bound)
-        # Nobody has asked for the ratios themselves: the products take their place in memory.
-        return running_product(self._from_table(self._tables[1], block), bound, overwrite=True)
-
-    def final(self, block: Block) -> Running:
-        """(m, 1) whole weights B: those of a walk, if one was made."""
-        return block.once((self.key, "final"), lambda: self.running(block).last.contiguous)
-
-    def walk(self, block: Block, gamma: float) -> Walk | None:
-        """All sums of one pass by the kernel; None where this block or these ratios are none for it."""
+    def for_kernel(self, log: Trajectories) -> Ratios | None:
+        """Where the kernel finds the kept ratios of a log; None where it cannot."""
         if self.keep_first:
             return None
-        made = block.once((self.key, "walk", gamma), lambda: walk(block, self.ratios(block), gamma))
-        if made is not None:
-            block.once((self.key, "final"), lambda: Running(made.final[:, None]))
-            block.once(("returns", gamma), lambda: made.returns)
-        return made
-
-    def ratios(self, block: Block) -> Ratios:
-        """Where the kernel finds the kept ratios of a block."""
-        n_actions, drop = self.pair.n_actions, self.drop
-        if self._tables is not None and not (drop is not None and self.per_step):
-            return Ratios(n_actions, self._tables[1], self._tables[2])
-        by_step, by_state = (drop, None) if self.per_step else (None, drop)
-        if self._tables is not None:
-            return Ratios(n_actions, self._tables[0], self._tables[2], dropped_steps=by_step)
+        n_actions, table = self.pair.n_actions, self.table
+        if table is not None:
+            return Ratios(n_actions, table.values, table.log_bound)
+        by_step, by_state = (self.drop, None) if self.per_step else (None, self.drop)
+        full = self._full_table
+        if full is not None:
+            return Ratios(n_actions, full.values, full.log_bound, dropped_steps=by_step)
         pi_e, pi_b = self.pair.pi_e, self.pair.pi_b
         return Ratios(
             n_actions,
             top_table=None if pi_e is None else pi_e.ravel(),
             bottom_table=None if pi_b is None else pi_b.ravel(),
-            top_column=block.log.target_probs if pi_e is None else None,
-            bottom_column=block.log.propensities if pi_b is None else None,
+            top_column=log.target_probs if pi_e is None else None,
+            bottom_column=log.propensities if pi_b is None else None,
             dropped_steps=by_step,
             dropped_states=by_state,
         )

@@ -134,8 +134,8 @@ def weights_of(question: Question, weighting: Weighting) -> WeightReport:
 
 
 def _block_sums(weighting: Weighting, block: Block) -> list[Any]:
-    rho, marks = weighting.full(block), weighting.dropped(block)
-    running = weighting.running(block)
+    weighted = weighting.on(block)
+    rho, marks, running = weighted.full, weighted.dropped, weighted.running
     dropped = np.ones((block.n, 1)) if marks is None else np.where(marks, rho, 1.0)
     sums = _Sums(
         _logs(running.last),

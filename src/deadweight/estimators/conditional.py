@@ -53,7 +53,7 @@ class Conditional:
     @property
     def key(self) -> Hashable:
         """Everything that the sums depend on."""
-        return ("conditional", self.weighting.key, self.gamma, self.given)
+        return ("conditional", self.weighting, self.gamma, self.given)
 
     def summarise(self, block: Block) -> ConditionalSums:
         """Sums by condition."""
@@ -88,7 +88,8 @@ class Conditional:
         return total
 
     def _cells(self, block: Block) -> _Cells:
-        weights = self.weighting.running(block)
+        weighted = self.weighting.on(block)
+        weights = weighted.running
         if self.given == "return":
             returns = block.returns(self.gamma)[:, None]
             return _Cells(returns, weights.last.linear(), returns)
@@ -101,5 +102,5 @@ class Conditional:
         return _Cells(
             block.times * self.weighting.pair.n_states + block.states,
             before,
-            rewards * self.weighting.kept(block),
+            rewards * weighted.kept,
         )

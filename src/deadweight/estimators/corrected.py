@@ -12,14 +12,11 @@ that dropping was to avoid. The corrected estimators add m; weighted ones with s
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-
 import numpy as np
 
-from deadweight.blocks import Block
-from deadweight.estimators.product import Terms, normaliser_members
+from deadweight.estimators.product import Terms
 from deadweight.typing import FloatArray
-from deadweight.weighting import Weighting
+from deadweight.weighted_block import WeightedBlock
 
 
 class MissingAdvantage:
@@ -32,18 +29,19 @@ class MissingAdvantage:
     def __init__(self, delta: FloatArray) -> None:
         self.delta = delta
 
-    @property
-    def key(self) -> Hashable:
-        """One for each table of advantages."""
-        return ("missing-advantage", id(self.delta))
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MissingAdvantage) and other.delta is self.delta
 
-    def __call__(self, block: Block, weighting: Weighting, gamma: float, finished: str) -> list[Terms]:
+    def __hash__(self) -> int:
+        return hash((MissingAdvantage, self.delta.shape))
+
+    def __call__(self, block: WeightedBlock, gamma: float, finished: str) -> list[Terms]:
         """One term a step, zero where the ratio was kept; the weight goes on one step past the end."""
         values = np.zeros((block.n, block.horizon + 1))
-        dropped = weighting.dropped(block)
-        if dropped is not None:
-            values[:, :-1] = np.where(dropped, self.delta[block.times, block.states], 0.0)
-        members = normaliser_members(block, finished)
+        if block.dropped is not None:
+            steps = block.steps
+            values[:, :-1] = np.where(block.dropped, self.delta[steps.times, steps.states], 0.0)
+        members = block.members(finished)
         if members is not None:
             members = np.concatenate([members, np.zeros((block.n, 1), dtype=bool)], axis=1)
-        return [Terms(weighting.running(block).lagged, values, counted=members)]
+        return [Terms(block.running.lagged, values, counted=members)]

@@ -69,7 +69,7 @@ class DensityRatio:
     @property
     def key(self) -> Hashable:
         """Everything that the sums depend on."""
-        return ("density-ratio", self.weighting.key, self.mode, self.renewal)
+        return ("density-ratio", self.weighting, self.mode, self.renewal)
 
     def summarise(self, block: Block) -> DensitySums:
         """Ratio-weighted transitions, and the sums from which every mode's estimate is made."""
@@ -123,8 +123,8 @@ class DensityRatio:
         after = np.where(block.next_states >= 0, block.next_states, elsewhere)
         if self.renewal:
             after = np.where(block.last, block.states[:, :1], after)
-        kept, rho = self.weighting.kept(block), self.weighting.full(block)
-        dropped = self.weighting.dropped(block)
+        weighted = self.weighting.on(block)
+        kept, rho, dropped = weighted.kept, weighted.full, weighted.dropped
         flat = block.flat
         return _Steps(
             row=flat(np.broadcast_to(np.arange(block.n)[:, None], block.states.shape)),

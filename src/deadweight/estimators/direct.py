@@ -70,7 +70,7 @@ class Direct:
     @property
     def key(self) -> Hashable:
         """One for each model."""
-        return ("direct", id(self.model), self.gamma)
+        return ("direct", self.model, self.gamma)
 
     def summarise(self, block: Block) -> Episodes:
         """Nothing to sum: the model has it all."""

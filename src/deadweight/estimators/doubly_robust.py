@@ -8,14 +8,12 @@ baseline and the ratios weigh only what it gets wrong. Jiang & Li (2016); Thomas
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-
 import numpy as np
 
 from deadweight.blocks import Block
-from deadweight.estimators.product import Terms, normaliser_members
+from deadweight.estimators.product import Terms
 from deadweight.typing import FloatArray, IntArray
-from deadweight.weighting import Weighting
+from deadweight.weighted_block import WeightedBlock
 
 
 class DoublyRobust:
@@ -30,19 +28,20 @@ class DoublyRobust:
     def __init__(self, q: FloatArray, v: FloatArray, fold_of: IntArray | None = None) -> None:
         self.q, self.v, self.fold_of = q, v, fold_of
 
-    @property
-    def key(self) -> Hashable:
-        """One for each table of values."""
-        return ("doubly-robust", id(self.q))
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DoublyRobust) and other.q is self.q
 
-    def __call__(self, block: Block, weighting: Weighting, gamma: float, finished: str) -> list[Terms]:
+    def __hash__(self) -> int:
+        return hash((DoublyRobust, self.q.shape))
+
+    def __call__(self, block: WeightedBlock, gamma: float, finished: str) -> list[Terms]:
         """Two terms a step; the second's weight is carried one step past the end."""
-        q, v = block.once(self.key, lambda: self._values(block))
+        q, v = block.steps.once(self, self._values)
         before = np.concatenate([v, np.zeros((block.n, 1))], axis=1)
-        weights = weighting.running(block)
+        weights = block.running
         return [
-            Terms(weights, block.rewards - q, counted=normaliser_members(block, finished)),
-            Terms(weights.lagged, before, counted=normaliser_members(block, finished, lagged=True)),
+            Terms(weights, block.rewards - q, counted=block.members(finished)),
+            Terms(weights.lagged, before, counted=block.members(finished, lagged=True)),
         ]
 
     def _values(self, block: Block) -> tuple[FloatArray, FloatArray]:

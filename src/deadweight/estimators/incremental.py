@@ -23,8 +23,8 @@ from deadweight.arithmetic import divide
 from deadweight.blocks import Block, powers
 from deadweight.errors import EstimationError
 from deadweight.estimators.base import Fit
-from deadweight.estimators.product import normaliser_members
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray
+from deadweight.weighted_block import WeightedBlock
 from deadweight.weighting import Weighting
 
 # Criteria that differ by less than this, relative to the sizes involved, are a tie: the rest is rounding.
@@ -96,7 +96,6 @@ class Incremental:
         finished: str = "absorb",
     ) -> None:
         self.weighting, self.gamma, self.horizon = weighting, gamma, horizon
-        self.full = weighting if weighting.drop is None else Weighting(weighting.pair)
         self.window = horizon if window is None else min(window, horizon)
         self.variance, self.ended_ratios, self.finished = variance, ended_ratios, finished
 
@@ -104,14 +103,14 @@ class Incremental:
     def key(self) -> Hashable:
         """Everything that the sums depend on."""
         conventions = (self.window, self.variance, self.ended_ratios, self.finished)
-        return ("incremental", self.weighting.key, self.gamma, *conventions)
+        return ("incremental", self.weighting, self.gamma, *conventions)
 
     def summarise(self, block: Block) -> WindowSums:
         """Co-moments of each window; NaN where a window would reach before the start."""
         ratios = self._ratios(block)
         columns = ratios.columns
         rewards = _padded(block.rewards, columns, 0.0)
-        members = normaliser_members(block, self.finished)
+        members = block.members(self.finished)
         inside = None if members is None else _padded(members, columns, False)
         moments = np.full((5, self.window, columns), np.nan)
         for row, at, a, b in ratios.windows(self.window):
@@ -171,7 +170,7 @@ class Incremental:
     def _ratios(self, block: Block) -> _Ratios:
         """The ratios of a block until every window lies behind the end of all its episodes."""
         columns = min(self.horizon, block.horizon + self.window)
-        return _Ratios(self.weighting, self.full, block, columns, self.ended_ratios == "one")
+        return _Ratios(self.weighting.on(block), columns, self.ended_ratios == "one")
 
     def _influence(
         self, block: Block, chosen: IntArray, slope: FloatArray, pull: FloatArray, survival: FloatArray
@@ -180,7 +179,7 @@ class Incremental:
         ratios = self._ratios(block)
         columns = ratios.columns
         rewards = _padded(block.rewards, columns, 0.0)
-        members = normaliser_members(block, self.finished)
+        members = block.members(self.finished)
         inside = np.ones((block.n, columns)) if members is None else _padded(members, columns, False)
         result: FloatArray = np.add.reduce(inside * survival[:columns], axis=1)
         for row, steps, _, b in ratios.windows(self.window):
@@ -218,16 +217,14 @@ def _moments(a: FloatArray, b: FloatArray, rewards: FloatArray, inside: BoolArra
 class _Ratios:
     """Kept and full ratios of a block, and the products of both in windows."""
 
-    def __init__(
-        self, weighting: Weighting, full: Weighting, block: Block, columns: int, ended_count_one: bool
-    ) -> None:
+    def __init__(self, block: WeightedBlock, columns: int, ended_count_one: bool) -> None:
         self.columns = columns
         self.width = max(1, TILE_CELLS // block.n)
-        self.kept = _padded(weighting.kept(block), columns, 1.0)
-        rho, dropped = _padded(weighting.full(block), columns, 1.0), weighting.dropped(block)
+        self.kept = _padded(block.kept, columns, 1.0)
+        rho, dropped = _padded(block.full, columns, 1.0), block.dropped
         self.lost = None if dropped is None else np.where(_padded(dropped, columns, False), rho, 1.0)
-        self.ended = np.arange(columns) >= block.lengths[:, None] if ended_count_one else None
-        self.before = _products_before(full, block, columns)
+        self.ended = np.arange(columns) >= block.steps.lengths[:, None] if ended_count_one else None
+        self.before = _products_before(block.weighting.undropped.on(block.steps), columns)
 
     def windows(self, count: int) -> Iterator[tuple[int, slice, FloatArray, FloatArray]]:
         """(row, steps, A, B) of window row + 1 at some of the steps where it fits.
@@ -256,12 +253,12 @@ class _Ratios:
             yield row, slice(first, hi), a, b
 
 
-def _products_before(weighting: Weighting, block: Block, columns: int) -> FloatArray:
+def _products_before(block: WeightedBlock, columns: int) -> FloatArray:
     """(m, columns) the product of the ratios before each step."""
     # Where nothing is dropped, the effective sample size needs the same products: they are made once.
-    running = weighting.running(block)
+    running = block.running
     products = running.values if running.exponents is None else running.linear()
-    before = np.ones((columns, block.n)).T if block.by_step else np.ones((block.n, columns))
+    before = np.ones((columns, block.n)).T if block.steps.by_step else np.ones((block.n, columns))
     before[:, 1 : block.horizon + 1] = products[:, : columns - 1]
     before[:, block.horizon + 1 :] = products[:, -1:]
     return before

@@ -73,7 +73,7 @@ class Marginalised:
     @property
     def key(self) -> Hashable:
         """Everything that the sums depend on."""
-        return ("marginalised", self.weighting.key, self.gamma, self.tabular is None, self.unseen_actions)
+        return ("marginalised", self.weighting, self.gamma, self.tabular is None, self.unseen_actions)
 
     def summarise(self, block: Block) -> MarginalSums:
         """Sums by (t, s, a') and (t, s, a', s')."""
@@ -94,14 +94,14 @@ class Marginalised:
         )
 
     def _ratios(self, block: Block) -> FloatArray:
-        return np.ones(block.states.shape) if self.tabular is not None else self.weighting.kept(block)
+        return np.ones(block.states.shape) if self.tabular is not None else self.weighting.on(block).kept
 
     def _cell_keys(self, block: Block) -> IntArray:
         """(m, H) key of (t, s, a')."""
         at = block.times * self.n_states + block.states
         if self.tabular is None:
             return at
-        dropped = self.weighting.dropped(block)
+        dropped = self.weighting.on(block).dropped
         kind = block.actions if dropped is None else np.where(dropped, self.n_kinds - 1, block.actions)
         return at * self.n_kinds + kind
 

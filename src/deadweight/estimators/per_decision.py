@@ -7,26 +7,22 @@ A reward is weighted by the ratios up to its own step only. Precup, Sutton & Sin
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 
-from deadweight.blocks import Block
-from deadweight.estimators.product import Normalised, Terms, normaliser_members
+from deadweight.estimators.product import Normalised, Terms
 from deadweight.summaries import ColumnSums
 from deadweight.typing import FloatArray
 from deadweight.walks import Walk
-from deadweight.weighting import Weighting
+from deadweight.weighted_block import WeightedBlock
 
 
+@dataclass(frozen=True)
 class PerDecision:
     """Terms of PDIS: (W_t, r_t) for each step."""
 
-    key: Hashable = "per-decision"
-
-    def __call__(self, block: Block, weighting: Weighting, gamma: float, finished: str) -> list[Terms]:
+    def __call__(self, block: WeightedBlock, gamma: float, finished: str) -> list[Terms]:
         """One term a step; after the end the weight stays and the reward is zero."""
-        counted = normaliser_members(block, finished)
-        return [Terms(weighting.running(block), block.rewards, counted=counted)]
+        return [Terms(block.running, block.rewards, counted=block.members(finished))]
 
     def walked(self, walk: Walk) -> WalkedSteps:
         """The same from a walk."""

@@ -23,6 +23,7 @@ from deadweight.running import Running, discounted, times
 from deadweight.summaries import ColumnSums, Moments
 from deadweight.typing import BoolArray, FloatArray
 from deadweight.walks import Walk
+from deadweight.weighted_block import WeightedBlock
 from deadweight.weighting import Weighting
 
 
@@ -76,16 +77,20 @@ class Terms:
         return on.influence(self)
 
 
-class TermMaker(Protocol):
-    """What is particular to one estimator: its terms on a block."""
+class TermMaker(Hashable, Protocol):
+    """What is particular to one estimator: its terms on a block. A function will do.
 
-    @property
-    def key(self) -> Hashable:
-        """Makers with equal keys make the same terms."""
-        ...
+    Makers that are equal make the same terms, so that their sums are made once; a function equals itself.
+    """
 
-    def __call__(self, block: Block, weighting: Weighting, gamma: float, finished: str) -> list[Terms]:
-        """The terms of a block."""
+    def __call__(self, block: WeightedBlock, gamma: float, finished: str) -> list[Terms]:
+        """The terms of a block.
+
+        Args:
+          block: rewards, weights and members of the normaliser, see `deadweight.weighted_block`.
+          gamma: discount; terms are not discounted yet.
+          finished: what ended episodes do in per-step normalisers, for `block.members`.
+        """
         ...
 
 
@@ -134,26 +139,23 @@ class ProductFamily:
     @property
     def key(self) -> Hashable:
         """Same makers, same ratios, same conventions: same sums."""
-        makers = tuple(maker.key for maker in self.makers)
-        return ("product", makers, self.weighting.key, self.gamma, self.finished)
+        return ("product", self.makers, self.weighting, self.gamma, self.finished)
 
     def terms(self, block: Block) -> list[Terms]:
         """All groups of terms of a block."""
-        return [group for maker in self.makers for group in self._terms(maker, block)]
-
-    def _terms(self, maker: TermMaker, block: Block) -> list[Terms]:
-        return maker(block, self.weighting, self.gamma, self.finished)
+        weighted = self.weighting.on(block)
+        return [group for maker in self.makers for group in maker(weighted, self.gamma, self.finished)]
 
     def groups(self, block: Block) -> list[Group]:
         """The same as something to sum: from a walk where a maker can use one, which is faster."""
-        walk = None
+        weighted, walk = self.weighting.on(block), None
         if self.finished == "absorb" and any(self._walkers):
-            walk = self.weighting.walk(block, self.gamma)
+            walk = weighted.walk(self.gamma)
         if walk is None:
             return [*self.terms(block)]
         groups: list[Group] = []
         for maker, walker in zip(self.makers, self._walkers, strict=True):
-            groups += self._terms(maker, block) if walker is None else [walker.walked(walk)]
+            groups += maker(weighted, self.gamma, self.finished) if walker is None else [walker.walked(walk)]
         return groups
 
     def summarise(self, block: Block) -> ProductSums:
@@ -246,13 +248,3 @@ class Normalised:
         if last.exponents is None and (shift == 0).all():
             return np.asarray(last.values[:, 0] * pull.sum())
         return np.asarray(np.add.reduce(last.relative_to(shift) * pull, axis=1))
-
-
-def normaliser_members(block: Block, finished: str, lagged: bool = False) -> BoolArray | None:
-    """(m, H) who is in the per-step normaliser; with `lagged` (m, H + 1), who was one step earlier."""
-    if finished == "absorb":
-        return None
-    alive = np.ones((block.n, block.horizon), dtype=bool) if block.alive is None else block.alive
-    if not lagged:
-        return alive
-    return np.concatenate([np.ones((block.n, 1), dtype=bool), alive], axis=1)

@@ -9,6 +9,7 @@ the state-based variant is the paper's Section IV.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import dataclass
 
 from deadweight.blocks import Block
 from deadweight.estimators.base import Fit
@@ -16,17 +17,16 @@ from deadweight.estimators.product import Terms
 from deadweight.running import Running
 from deadweight.summaries import Moments
 from deadweight.walks import Walk
-from deadweight.weighting import Weighting
+from deadweight.weighted_block import WeightedBlock
 
 
+@dataclass(frozen=True)
 class WholeEpisode:
     """Terms of IS: (B_i, G_i)."""
 
-    key: Hashable = "trajectory"
-
-    def __call__(self, block: Block, weighting: Weighting, gamma: float, finished: str) -> list[Terms]:
+    def __call__(self, block: WeightedBlock, gamma: float, finished: str) -> list[Terms]:
         """One term; ended episodes are no matter here."""
-        return [Terms(weighting.final(block), block.returns(gamma)[:, None], per_step=False)]
+        return [Terms(block.final, block.returns(gamma)[:, None], per_step=False)]
 
     def walked(self, walk: Walk) -> Terms:
         """The same from a walk."""

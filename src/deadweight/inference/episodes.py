@@ -89,7 +89,7 @@ def _weights_and_returns(weighting: Weighting | None, gamma: float, block: Block
     """(2, m) logarithms of the whole weights, and returns."""
     if weighting is None:
         return np.stack([np.zeros(block.n), block.returns(gamma)])
-    last = weighting.running(block).last
+    last = weighting.on(block).running.last
     with np.errstate(divide="ignore"):
         log_weights = np.log(last.values[:, 0])
     if last.exponents is not None:

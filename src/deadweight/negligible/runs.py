@@ -60,7 +60,7 @@ class Runs:
         entry += np.arange(horizon)
         entry.sort(axis=1)
         entry, step = np.divmod(entry, horizon)
-        rho = np.take_along_axis(weighting.full(block), step, axis=1)
+        rho = np.take_along_axis(weighting.on(block).full, step, axis=1)
 
         self.never, self.returns = never, block.returns(gamma)
         self.order = np.ascontiguousarray(entry.T)

@@ -240,7 +240,7 @@ def _in_range(question: Question) -> bool:
     weighting = Weighting(question.pair)
 
     def reach(block: Block) -> float:
-        rho = weighting.full(block)
+        rho = weighting.on(block).full
         logs = np.log(rho, where=rho > 0, out=np.zeros_like(rho))
         return float(np.abs(logs).sum(axis=1).max())
 
