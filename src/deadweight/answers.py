@@ -17,9 +17,9 @@ from deadweight.blocks import Block
 from deadweight.drops import NOTHING_DROPPED, Drop
 from deadweight.estimators.base import Family, Fit
 from deadweight.estimators.names import RECIPES, Recipe, missing_advantage
-from deadweight.fold import fold
 from deadweight.misfit import Misfit, ModelCheck, can_check
 from deadweight.question import Question
+from deadweight.reduction import reduce_log
 from deadweight.running import scale
 from deadweight.stored import Stored
 from deadweight.summaries import Kish, Moments
@@ -137,7 +137,7 @@ class Answers:
         if check is not None:
             asked += [check.difference, check.returns]
         summarise = partial(_influence_moments, asked)
-        moments: list[Moments] = fold(self.question.parts, summarise, self.question.workers)
+        moments: list[Moments] = reduce_log(self.question.parts, summarise, self.question.workers)
         if check is not None:
             returns, difference = moments.pop(), moments.pop()
             self._misfit = check.finish(difference, returns)
@@ -213,7 +213,7 @@ class Answers:
         if not plan.recipe.product:
             return None
         summarise = partial(_step_sizes, plan.weighting, self.question.options.finished)
-        steps: Kish = fold(self.question.parts, summarise, self.question.workers)[0]
+        steps: Kish = reduce_log(self.question.parts, summarise, self.question.workers)[0]
         return steps.ess
 
     def dropped_share(self, plan: Plan) -> float:
@@ -242,7 +242,7 @@ class Answers:
         if not wanted and not sizes:
             return
         summarise = partial(_block_sums, list(wanted.values()), list(sizes.values()))
-        sums = fold(self.question.parts, summarise, self.question.workers)
+        sums = reduce_log(self.question.parts, summarise, self.question.workers)
         self._sums.update(zip([*wanted, *sizes], sums, strict=True))
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from deadweight.blocks import Block
 from deadweight.checks import checked_time_limit
 from deadweight.errors import OptionError
-from deadweight.fold import fold
+from deadweight.reduction import reduce_log
 from deadweight.summaries import KeyedSums
 from deadweight.trajectories import Trajectories
 
@@ -97,7 +97,7 @@ def is_frequent(number: int, n: int) -> bool:
 
 def count_ends(parts: Sequence[Trajectories]) -> Ends:
     """The ends of a log, in memory or stored."""
-    ends: Ends = fold(parts, _of_block)[0]
+    ends: Ends = reduce_log(parts, _of_block)[0]
     return ends
 
 

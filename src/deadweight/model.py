@@ -19,10 +19,10 @@ import numpy as np
 from deadweight.arithmetic import sums_by
 from deadweight.blocks import Block
 from deadweight.errors import OptionError
-from deadweight.fold import fold
 from deadweight.logs import require_log
 from deadweight.mdp import TabularMDP
 from deadweight.memory import require, require_table
+from deadweight.reduction import reduce_log
 from deadweight.summaries import KeyedSums
 from deadweight.trajectories import Trajectories
 from deadweight.typing import BoolArray, FloatArray, IntArray
@@ -96,7 +96,7 @@ class Counts:
 
 def count(parts: Sequence[Trajectories], n_states: int, n_actions: int, workers: int = 1) -> Counts:
     """Counts of a log, or of its parts."""
-    counts: Counts = fold(parts, partial(_count_block, n_states, n_actions), workers, COUNT_CELLS)[0]
+    counts: Counts = reduce_log(parts, partial(_count_block, n_states, n_actions), workers, COUNT_CELLS)[0]
     return counts
 
 

@@ -19,7 +19,7 @@ NOTHING = -(1 << 40)
 
 
 class Mergeable(Protocol):
-    """What a fold needs of a summary."""
+    """What a reduction needs of a summary."""
 
     def merge(self, other: Self) -> Self:
         """The summary of the episodes of both."""

@@ -23,10 +23,10 @@ from deadweight.drops import Drop, given_drop
 from deadweight.estimate import Policy, estimate
 from deadweight.estimators.base import Fit
 from deadweight.estimators.names import recipe
-from deadweight.fold import fold
 from deadweight.options import read_options
 from deadweight.pairs import pair_policies
 from deadweight.question import Question
+from deadweight.reduction import reduce_log
 from deadweight.results import Estimate
 from deadweight.trajectories import Trajectories
 from deadweight.typing import FloatArray
@@ -65,7 +65,9 @@ def influences(
     made = recipe(name)
     chosen = given_drop(drop, pair, log) if made.state_based else Drop()
     family = Plan(question, name, made, chosen).family
-    fit = family.finish(fold(pieces, lambda block: [family.summarise(block)], cells=cells)[0], made.weighted)
+    fit = family.finish(
+        reduce_log(pieces, lambda block: [family.summarise(block)], cells=cells)[0], made.weighted
+    )
     influence = fit.influence
     if influence is None:
         return fit, None
@@ -75,7 +77,7 @@ def influences(
 
     values = np.empty(log.n_episodes)
     first = np.cumsum([0] + [piece.n_episodes for piece in pieces])
-    for piece, rows, part in fold(pieces, of_block, cells=cells)[0].rows:
+    for piece, rows, part in reduce_log(pieces, of_block, cells=cells)[0].rows:
         values[first[piece] + rows] = part
     return fit, values
 

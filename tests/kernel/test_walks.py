@@ -17,8 +17,8 @@ from deadweight.blocks import blocks
 from deadweight.estimators.per_decision import PerDecision
 from deadweight.estimators.product import ProductFamily, ProductSums
 from deadweight.estimators.trajectory import WholeEpisode
-from deadweight.fold import fold
 from deadweight.pairs import PolicyPair, pair_policies
+from deadweight.reduction import reduce_log
 from deadweight.running import SAFE_LOG
 from deadweight.weighting import Weighting
 
@@ -165,7 +165,7 @@ def family(pair: PolicyPair, gamma: float = 1.0, **options: Any) -> ProductFamil
 
 
 def sums_of(made: ProductFamily, log: dw.Trajectories, workers: int = 1, cells: int = 1 << 19) -> ProductSums:
-    found: ProductSums = fold([log], lambda block: [made.summarise(block)], workers, cells)[0]
+    found: ProductSums = reduce_log([log], lambda block: [made.summarise(block)], workers, cells)[0]
     return found
 
 

@@ -18,8 +18,8 @@ from deadweight.errors import EstimationError, OptionError
 from deadweight.executors import Executor, Serial, executor_for
 from deadweight.executors.cluster import Ray
 from deadweight.executors.processes import Processes
-from deadweight.fold import fold
 from deadweight.io.stream import Stream, open_stream
+from deadweight.reduction import reduce_log
 
 NAMES = [name for name in dw.ESTIMATORS if "SDRE" not in name]
 
@@ -94,13 +94,13 @@ def test_ray_gives_the_same_bits(cluster: Executor, folder: Path, serial: dict[s
 
 def test_a_killed_process_costs_a_retry(folder: Path, tmp_path: Path) -> None:
     stream = open_stream(folder, part_rows=40)
-    expected = fold(stream, mean_reward)
+    expected = reduce_log(stream, mean_reward)
     executor = Processes(2)
     again = open_stream(folder, part_rows=40, executor=executor)
     mark = tmp_path / "killed"
-    assert fold(again, KilledOnce(str(mark), stream[3].n_episodes)) == expected
+    assert reduce_log(again, KilledOnce(str(mark), stream[3].n_episodes)) == expected
     assert mark.exists()
-    assert fold(again, mean_reward) == expected, "the pool goes on"
+    assert reduce_log(again, mean_reward) == expected, "the pool goes on"
     executor.close()
 
 
@@ -109,22 +109,22 @@ def test_a_killed_ray_worker_costs_a_retry(cluster: Executor, folder: Path, tmp_
     stream = open_stream(folder, part_rows=40)
     again = open_stream(folder, part_rows=40, executor=cluster)
     mark = tmp_path / "killed"
-    found = fold(again, KilledOnce(str(mark), stream[3].n_episodes))
+    found = reduce_log(again, KilledOnce(str(mark), stream[3].n_episodes))
     assert mark.exists()
-    assert found == fold(stream, mean_reward)
+    assert found == reduce_log(stream, mean_reward)
 
 
 def test_a_part_that_kills_every_worker_ends_the_run(folder: Path) -> None:
     executor = Processes(1)
     stream = open_stream(folder, part_rows=1_000, executor=executor)
     with pytest.raises(EstimationError, match="killed 4 times"):
-        fold(stream, killed_always)
+        reduce_log(stream, killed_always)
     executor.close()
 
 
 def test_workers_end_when_they_are_let_go(folder: Path) -> None:
     executor = Processes(2)
-    fold(open_stream(folder, part_rows=40, executor=executor), mean_reward)
+    reduce_log(open_stream(folder, part_rows=40, executor=executor), mean_reward)
     processes = [worker.process for worker in executor._pool]
     assert len(processes) == 2
     executor.close()

@@ -17,8 +17,8 @@ import numpy as np
 from deadweight.blocks import Block
 from deadweight.diagnostics.pareto import pareto_k
 from deadweight.drops import drop_of
-from deadweight.fold import fold
 from deadweight.question import Log, Question, ask
+from deadweight.reduction import reduce_log
 from deadweight.running import Running, running_product
 from deadweight.summaries import Kish
 from deadweight.typing import FloatArray
@@ -110,7 +110,7 @@ def weights(log: Log, pi_e: Any = None, pi_b: Any = None, drop: Any = None) -> W
 
 def weights_of(question: Question, weighting: Weighting) -> WeightReport:
     """The same for the kept ratios of a question."""
-    sums, kish = fold(question.parts, partial(_block_sums, weighting), question.workers)
+    sums, kish = reduce_log(question.parts, partial(_block_sums, weighting), question.workers)
     b_mean, b_z = _against_one(sums.log_b)
     a_mean, a_z = _against_one(sums.log_a)
     shares = _shares(sums.log_b)

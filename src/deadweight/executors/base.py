@@ -54,7 +54,7 @@ def steady_memory() -> Iterator[None]:
     """Let Arrow take its memory from the C library.
 
     What one thread decodes another lets go. Arrow's own allocator gives such memory back to the system and
-    fetches it again, page by page, for every part; the C library keeps it (see `deadweight.fold`), which
+    fetches it again, page by page, for every part; the C library keeps it (see `deadweight.reduction`), which
     took about a quarter off the processor time of a pass and left its peak memory as it was.
     """
     import pyarrow as pa

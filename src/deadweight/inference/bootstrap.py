@@ -23,9 +23,9 @@ from deadweight.blocks import Block, powers
 from deadweight.drops import Drop
 from deadweight.errors import EstimationError
 from deadweight.estimators.product import ProductFamily, Terms
-from deadweight.fold import fold
 from deadweight.inference.episodes import first_episodes, influences, plain_terms
 from deadweight.inference.poisson import poisson_weights
+from deadweight.reduction import reduce_log
 from deadweight.results import Estimate, Interval
 from deadweight.summaries import ColumnSums
 from deadweight.typing import FloatArray, IntArray
@@ -186,7 +186,7 @@ def _resample(
     """Episodes in each resample, and sums of the columns over them."""
     question, options = plan.question, plan.question.options
     summarise = _Resampling(columns, first_episodes(question), options.seed, options.resamples)
-    found: _Resamples = fold(question.parts, summarise, question.workers)[0]
+    found: _Resamples = reduce_log(question.parts, summarise, question.workers)[0]
     return found.copies, found.sums
 
 

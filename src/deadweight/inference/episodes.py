@@ -14,8 +14,8 @@ from deadweight.blocks import Block, discounted_sum
 from deadweight.errors import DataError
 from deadweight.estimators.product import ProductFamily
 from deadweight.estimators.trajectory import Behaviour
-from deadweight.fold import fold
 from deadweight.question import Question
+from deadweight.reduction import reduce_log
 from deadweight.running import times
 from deadweight.typing import FloatArray, IntArray
 from deadweight.weighting import Weighting
@@ -44,7 +44,7 @@ def per_episode(question: Question, compute: Compute) -> FloatArray:
     On a stored log `compute` travels to other processes: a named function or an object, not a closure.
     """
     summarise = partial(_numbered, compute, first_episodes(question))
-    found: _Rows = fold(question.parts, summarise, question.workers)[0]
+    found: _Rows = reduce_log(question.parts, summarise, question.workers)[0]
     result: FloatArray = np.empty((*found.pieces[0][1].shape[:-1], question.n))
     for rows, values in found.pieces:
         result[..., rows] = values

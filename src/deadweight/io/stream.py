@@ -19,7 +19,6 @@ import numpy as np
 from deadweight.ends import TimeLimit, assumption, checked, count_ends
 from deadweight.errors import assume
 from deadweight.executors import Executor, Serial
-from deadweight.fold import fold
 from deadweight.io.external_sort import by_episode
 from deadweight.io.fetch import Fetched, fetch, logs_of, whole_part
 from deadweight.io.findings import LogProblem
@@ -29,6 +28,7 @@ from deadweight.io.part_log import LogLabels
 from deadweight.io.parts import PART_ROWS, Part, cut, in_order
 from deadweight.io.schema import match_columns
 from deadweight.io.stream_labels import common_labels
+from deadweight.reduction import reduce_log
 from deadweight.stored import Census, Stored
 from deadweight.trajectories import Trajectories
 from deadweight.typing import IntArray
@@ -189,7 +189,7 @@ class Stream(Stored):
     def census(self) -> Census:
         """Episodes, their lengths, and visits."""
         if self._census[0] is None:
-            fold(self, nothing)
+            reduce_log(self, nothing)
         found = self._census[0]
         assert found is not None
         return found

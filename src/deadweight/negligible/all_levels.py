@@ -15,7 +15,6 @@ import numpy as np
 from deadweight.arithmetic import divide
 from deadweight.blocks import Block, powers
 from deadweight.estimators.names import Recipe
-from deadweight.fold import fold
 from deadweight.level_walks import (
     LevelFactors,
     LevelInfluences,
@@ -27,6 +26,7 @@ from deadweight.level_walks import (
 from deadweight.negligible.columns import Columns
 from deadweight.negligible.levels import Levels
 from deadweight.question import Question
+from deadweight.reduction import reduce_log
 from deadweight.typing import FloatArray
 from deadweight.weighting import Weighting
 
@@ -168,12 +168,12 @@ def all_levels(question: Question, made: Sequence[Recipe], levels: Levels) -> li
         fitted = question.cross_fitted_values
         values = LevelValues(question.delta, fitted.q, fitted.v, fitted.fold_of)
     walks = _Walks(Weighting(question.pair), NestedDrops(levels.entry, len(levels)), values, question.gamma)
-    sums: PathSums = fold(question.parts, walks.sums, question.workers)[0]
+    sums: PathSums = reduce_log(question.parts, walks.sums, question.workers)[0]
     if sums.declined:
         return None
     table = _Normalised.of(sums, question.gamma) if weighted else _Normalised.plain(sums, question.gamma)
     work = _Influences(walks, table.factors, table.whole_factors, tuple(made))
-    moments = fold(question.parts, work, question.workers)
+    moments = reduce_log(question.parts, work, question.workers)
     return [table.columns(one, moment) for one, moment in zip(made, moments, strict=True)]
 
 

@@ -22,7 +22,7 @@ from deadweight.trajectories import Trajectories
 Summarise = Callable[[Block], Sequence[Any]]
 
 
-def fold(
+def reduce_log(
     parts: Sequence[Trajectories],
     summarise: Summarise,
     workers: int = 1,
