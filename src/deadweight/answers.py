@@ -6,7 +6,7 @@ What nobody asks for, such as the standard error of an estimate without interval
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -21,9 +21,8 @@ from deadweight.misfit import Misfit, ModelCheck, can_check
 from deadweight.question import Question
 from deadweight.reduction import reduce_log
 from deadweight.running import scale
-from deadweight.stored import Stored
 from deadweight.summaries import Kish, Moments
-from deadweight.typing import BoolArray, FloatArray, IntArray
+from deadweight.typing import FloatArray
 from deadweight.weighting import Weighting
 
 # Fewer effective episodes than this carry no conclusion.
@@ -222,18 +221,8 @@ class Answers:
         if weighting.drop is None:
             return 0.0
         if weighting not in self._dropped_shares:
-            self._dropped_shares[weighting] = self._share(weighting.drop, weighting.per_step)
+            self._dropped_shares[weighting] = self.question.share_of(weighting.drop, weighting.per_step)
         return self._dropped_shares[weighting]
-
-    def _share(self, drop: BoolArray, per_step: bool) -> float:
-        if per_step:
-            return float(drop.mean())
-        if isinstance(self.question.parts, Stored):
-            visits = self.question.visits
-            return float(visits[drop].sum() / visits.sum())
-        steps = [part.states for part in self.question.parts]
-        dropped = sum(np.count_nonzero(drop.take(some)) for column in steps for some in _in_pieces(column))
-        return dropped / sum(len(column) for column in steps)
 
     def _sum(self, families: Iterable[Family], weightings: Iterable[Weighting] = ()) -> None:
         """One fold for all sums that are not there yet."""
@@ -260,11 +249,6 @@ def _influence_moments(influences: list[Callable[[Block], FloatArray]], block: B
 
 def _step_sizes(weighting: Weighting, finished: str, block: Block) -> list[Kish]:
     return [Kish.of(weighting.on(block).running, block.members(finished))]
-
-
-def _in_pieces(column: IntArray, size: int = 1 << 20) -> Iterator[IntArray]:
-    """A long column in pieces, so that what is made of it stays small."""
-    return (column[lo : lo + size] for lo in range(0, len(column), size))
 
 
 def mean_z(weights: Kish, n: int) -> float:

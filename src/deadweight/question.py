@@ -24,12 +24,13 @@ from deadweight.policies import TabularPolicy, frequencies
 from deadweight.settling import Settled, settle
 from deadweight.stored import Stored
 from deadweight.trajectories import Trajectories
-from deadweight.typing import FloatArray, IntArray
+from deadweight.typing import BoolArray, FloatArray, IntArray
 from deadweight.weighting import refuse_unsupported
 
 Log = Trajectories | Stored
 # Nobody who did not ask for a model gets a table of Q_t(s, a) larger than this, 256 MiB.
 MOST_VALUES = 1 << 25
+PIECE = 1 << 20
 Policy = TabularPolicy | npt.ArrayLike | None
 
 
@@ -113,6 +114,20 @@ class Question:
             (sums_by(part.states, size=self.pair.n_states) for part in self.parts),
             start=np.zeros(self.pair.n_states),
         )
+
+    def share_of(self, drop: BoolArray, per_step: bool) -> float:
+        """Share of the logged steps that a drop drops."""
+        if per_step:
+            return float(drop.mean())
+        if isinstance(self.parts, Stored):
+            return float(self.visits[drop].sum() / self.visits.sum())
+        # In pieces that stay in cache; counting visits would take longer.
+        dropped = sum(
+            np.count_nonzero(drop.take(part.states[lo : lo + PIECE]))
+            for part in self.parts
+            for lo in range(0, part.n_steps, PIECE)
+        )
+        return dropped / sum(part.n_steps for part in self.parts)
 
     @cached_property
     def pi_b(self) -> FloatArray:

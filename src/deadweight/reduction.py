@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
 from deadweight.blocks import BLOCK_CELLS, Block, blocks
 from deadweight.stored import Census, Stored
+from deadweight.summaries import Pieces
 from deadweight.trajectories import Trajectories
+from deadweight.typing import FloatArray
 
 Summarise = Callable[[Block], Sequence[Any]]
 
@@ -45,6 +47,35 @@ def reduce_log(
         return _merge_all(_merge_all(map(summarise, some)) for some in _by_part(parts, cells))
     with ThreadPoolExecutor(workers) as pool:
         return _merge_all(_merge_all(pool.map(summarise, some)) for some in _by_part(parts, cells))
+
+
+def per_episode(
+    parts: Sequence[Trajectories],
+    compute: Callable[[Block], FloatArray],
+    workers: int = 1,
+    cells: int = BLOCK_CELLS,
+) -> FloatArray:
+    """compute(block), (m,) or (k, m), of all episodes in the order of the log."""
+    return in_log_order(reduce_log(parts, partial(_numbered_values, compute), workers, cells)[0])
+
+
+def _numbered_values(compute: Callable[[Block], FloatArray], block: Block) -> list[Pieces]:
+    return [numbered(block, compute(block))]
+
+
+def numbered(block: Block, values: FloatArray) -> Pieces:
+    """Numbers of a block's episodes, (m,) or (k, m), with their places: a summary for `in_log_order`."""
+    return Pieces(((block.part, block.first + block.rows, values),))
+
+
+def in_log_order(found: Pieces) -> FloatArray:
+    """(n,) or (k, n): numbers of all episodes, from those of all blocks."""
+    sizes = np.bincount([part for part, _, _ in found.items], [len(rows) for _, rows, _ in found.items])
+    before = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)  # episodes before each part
+    result: FloatArray = np.empty((*found.items[0][2].shape[:-1], before[-1]))
+    for part, rows, values in found.items:
+        result[..., before[part] + rows] = values
+    return result
 
 
 def _by_part(parts: Iterable[Trajectories], cells: int) -> Iterator[Iterator[Block]]:

@@ -7,7 +7,7 @@ workers. Each summary has `merge`, which takes the summary of other episodes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -233,3 +233,42 @@ class KeyedSums:
         keys = np.concatenate([self.keys, other.keys])
         columns = np.concatenate([self.sums, other.sums], axis=1)
         return KeyedSums.of(keys, *columns)
+
+
+@dataclass(frozen=True, eq=False)
+class Total:
+    """A sum, of a number or of an array."""
+
+    value: FloatArray | float
+
+    def merge(self, other: Total) -> Total:
+        """Both together."""
+        return Total(self.value + other.value)
+
+
+@dataclass(frozen=True)
+class Extent:
+    """The smallest and the largest of some numbers."""
+
+    lowest: float
+    highest: float
+
+    @classmethod
+    def of(cls, values: FloatArray) -> Extent:
+        """Of an array of any shape."""
+        return cls(float(values.min()), float(values.max()))
+
+    def merge(self, other: Extent) -> Extent:
+        """Of both together."""
+        return Extent(min(self.lowest, other.lowest), max(self.highest, other.highest))
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """What does not add up: a piece from each block, side by side in the order of the blocks."""
+
+    items: tuple[Any, ...]
+
+    def merge(self, other: Pieces) -> Pieces:
+        """Those of both."""
+        return Pieces(self.items + other.items)

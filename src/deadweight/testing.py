@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 
 from deadweight.answers import Plan
-from deadweight.blocks import Block
 from deadweight.drops import Drop, given_drop
 from deadweight.estimate import Policy, estimate
 from deadweight.estimators.base import Fit
@@ -26,7 +25,7 @@ from deadweight.estimators.names import recipe
 from deadweight.options import read_options
 from deadweight.pairs import pair_policies
 from deadweight.question import Question
-from deadweight.reduction import reduce_log
+from deadweight.reduction import per_episode, reduce_log
 from deadweight.results import Estimate
 from deadweight.trajectories import Trajectories
 from deadweight.typing import FloatArray
@@ -71,26 +70,7 @@ def influences(
     influence = fit.influence
     if influence is None:
         return fit, None
-
-    def of_block(block: Block) -> list[_Rows]:
-        return [_Rows([(pieces.index(block.log), block.rows, influence(block))])]
-
-    values = np.empty(log.n_episodes)
-    first = np.cumsum([0] + [piece.n_episodes for piece in pieces])
-    for piece, rows, part in reduce_log(pieces, of_block, cells=cells)[0].rows:
-        values[first[piece] + rows] = part
-    return fit, values
-
-
-class _Rows:
-    """Values of some episodes; merging puts them side by side."""
-
-    def __init__(self, rows: list[Any]) -> None:
-        self.rows = rows
-
-    def merge(self, other: _Rows) -> _Rows:
-        """Those of both."""
-        return _Rows(self.rows + other.rows)
+    return fit, per_episode(pieces, influence, cells=cells)
 
 
 def check_chunks(name: str, log: Trajectories, pi_e: Policy, pi_b: Policy, **settings: Any) -> None:

@@ -143,6 +143,26 @@ def test_a_script_without_a_guard_can_use_workers(folder: Path, tmp_path: Path) 
     assert (done.stdout, done.stderr) == ("60\n", "")
 
 
+def test_work_that_cannot_travel_is_refused(folder: Path) -> None:
+    stream = open_stream(folder, part_rows=40, executor=Processes(2))
+    with pytest.raises(EstimationError, match=r"cannot be given this work(?s:.*)workers=1"):
+        reduce_log(stream, lambda block: mean_reward(block))
+
+
+def test_work_that_only_a_script_knows_is_refused(folder: Path, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from deadweight.executors import executor_for\n"
+        "from deadweight.io.stream import open_stream\n"
+        "from deadweight.reduction import reduce_log\n"
+        "def own(block): return []\n"
+        f"reduce_log(open_stream({str(folder)!r}, part_rows=40, executor=executor_for(2)), own)\n"
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)
+    assert "EstimationError: Worker processes cannot be given this work" in done.stderr
+    assert "killed" not in done.stderr
+
+
 def test_which_executor() -> None:
     assert isinstance(executor_for(), Serial)
     assert isinstance(executor_for(3), Processes)

@@ -19,8 +19,8 @@ from multiprocessing.reduction import ForkingPickler
 from types import ModuleType
 from typing import Any
 
-from deadweight.executors.base import Serial, Work
-from deadweight.executors.travel import RETRIES, Failure, attempt, lost, opened
+from deadweight.executors.base import Work
+from deadweight.executors.travel import RETRIES, Failure, Unreadable, attempt, cannot_travel, lost, opened
 from deadweight.threads import one_thread
 
 # Parts given out beyond the one that is waited for, for each worker: results that wait their turn.
@@ -40,15 +40,11 @@ class Processes:
         self._finalizer = weakref.finalize(self, _close_all, self._pool)
 
     def map(self, work: Work, parts: int) -> Iterator[Any]:
-        """Parts go to whoever is free; results come in order.
-
-        Work that cannot travel, such as a closure, is done in this process.
-        """
+        """Parts go to whoever is free; results come in order. Work that cannot travel is refused."""
         try:
             parcel = bytes(ForkingPickler.dumps(work))
-        except Exception:  # what cannot be packed says so in many ways
-            yield from Serial().map(work, parts)
-            return
+        except Exception as error:  # what cannot be packed says so in many ways
+            raise cannot_travel(error) from None
         self._fill(min(self.workers, parts))
         run = _Run(self._pool, parcel, parts)
         try:
@@ -161,6 +157,8 @@ def serve(pipe: Connection) -> None:
             message = pipe.recv()
         except (EOFError, OSError):
             return
+        except Exception as error:  # the work is of something that cannot be imported here
+            message = Unreadable(error)
         if not isinstance(message, int):
             work = message
             continue

@@ -56,6 +56,30 @@ def opened(result: Any) -> Any:
     return result
 
 
+def cannot_travel(error: Exception) -> EstimationError:
+    """The error for work that other processes cannot be given."""
+    return EstimationError(
+        f"Worker processes cannot be given this work: {type(error).__name__}: {error}",
+        fix="What is summed of a block must be a function or a class of a module that workers can import, "
+        "not a lambda, a closure or part of a script; or use workers=1.",
+    )
+
+
+class Unreadable:
+    """Work that a worker has received and cannot read; says so when it is asked for a part."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def load(self, part: int) -> Any:
+        """Refused."""
+        raise cannot_travel(self.error)
+
+    def add_up(self, loaded: Any) -> Any:
+        """Never reached."""
+        raise cannot_travel(self.error)
+
+
 def lost(part: int, why: str) -> EstimationError:
     """The error for a part that no worker survived."""
     return EstimationError(

@@ -9,28 +9,18 @@ from functools import partial
 
 import numpy as np
 
+from deadweight import reduction
 from deadweight.answers import Answers, Plan
 from deadweight.blocks import Block, discounted_sum
 from deadweight.errors import DataError
 from deadweight.estimators.product import ProductFamily
 from deadweight.estimators.trajectory import Behaviour
 from deadweight.question import Question
-from deadweight.reduction import reduce_log
 from deadweight.running import times
 from deadweight.typing import FloatArray, IntArray
 from deadweight.weighting import Weighting
 
 Compute = Callable[[Block], FloatArray]
-
-
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """Numbers of some episodes, with their places."""
-
-    pieces: tuple[tuple[IntArray, FloatArray], ...]
-
-    def merge(self, other: _Rows) -> _Rows:
-        return _Rows(self.pieces + other.pieces)
 
 
 def first_episodes(question: Question) -> IntArray:
@@ -43,16 +33,7 @@ def per_episode(question: Question, compute: Compute) -> FloatArray:
 
     On a stored log `compute` travels to other processes: a named function or an object, not a closure.
     """
-    summarise = partial(_numbered, compute, first_episodes(question))
-    found: _Rows = reduce_log(question.parts, summarise, question.workers)[0]
-    result: FloatArray = np.empty((*found.pieces[0][1].shape[:-1], question.n))
-    for rows, values in found.pieces:
-        result[..., rows] = values
-    return result
-
-
-def _numbered(compute: Compute, first: IntArray, block: Block) -> list[_Rows]:
-    return [_Rows(((first[block.part] + block.first + block.rows, compute(block)),))]
+    return reduction.per_episode(question.parts, compute, question.workers)
 
 
 def returns(gamma: float, block: Block) -> FloatArray:

@@ -10,15 +10,19 @@ No model and no scale enter, so alpha carries over between problems where an eps
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
-from deadweight.blocks import Block, blocks
+from deadweight.blocks import Block
 from deadweight.errors import OptionError
 from deadweight.logs import require_log
 from deadweight.mdp import check_gamma
 from deadweight.memory import require_table
 from deadweight.negligible.coverage import warn_if_extreme
+from deadweight.reduction import reduce_log
 from deadweight.states import StateSet
+from deadweight.summaries import Pieces
 from deadweight.trajectories import Trajectories
 from deadweight.typing import FloatArray, IntArray
 
@@ -96,11 +100,13 @@ def return_p_values(log: Trajectories, gamma: float = 1.0) -> tuple[FloatArray, 
 
 def _returns_to_go(log: Trajectories, gamma: float) -> tuple[IntArray, FloatArray]:
     """(steps,) index s * A + a and discounted return-to-go of each step, block by block."""
-    pairs, ahead = [], []
-    for block in blocks(log):
-        pairs.append(block.flat(block.pairs(log.n_actions)))
-        ahead.append(block.flat(_backward_sums(block, gamma)))
+    found: Pieces = reduce_log([log], partial(_of_steps, log.n_actions, gamma))[0]
+    pairs, ahead = zip(*found.items, strict=True)
     return np.concatenate(pairs), np.concatenate(ahead)
+
+
+def _of_steps(n_actions: int, gamma: float, block: Block) -> list[Pieces]:
+    return [Pieces(((block.flat(block.pairs(n_actions)), block.flat(_backward_sums(block, gamma))),))]
 
 
 def _backward_sums(block: Block, gamma: float) -> FloatArray:

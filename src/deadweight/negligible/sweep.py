@@ -8,19 +8,23 @@ sums are taken anew at every level from the runs of all episodes, which costs ep
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from deadweight.arithmetic import divide
-from deadweight.blocks import Block, blocks
+from deadweight.blocks import Block
 from deadweight.estimators.names import Recipe
 from deadweight.negligible.columns import Columns
 from deadweight.negligible.levels import Levels
 from deadweight.negligible.runs import Runs
 from deadweight.question import Question
+from deadweight.reduction import reduce_log
 from deadweight.running import SAFE_LOG, largest_log
+from deadweight.summaries import Extent, Total
 from deadweight.typing import BoolArray, FloatArray
 from deadweight.weighting import Weighting
 
@@ -39,25 +43,41 @@ def sweep(question: Question, made: Recipe, levels: Levels) -> Columns | None:
     if len(levels) <= question.horizon or not _in_range(question):
         return None
     one = _Weighted if made.weighted else _Plain
-    return one(question, levels, made.corrected).columns()
+    return one(question, levels, made.corrected).columns(_Passes(question))
+
+
+class _Passes:
+    """Sums over the runs of a log; blocks are small enough for the table of runs that is made of each."""
+
+    def __init__(self, question: Question) -> None:
+        self.question = question
+        self.cells = max(1, BLOCK_CELLS // (2 * (question.horizon + 1) ** 2)) * question.horizon
+
+    def __call__(self, summarise: Callable[[Block], Sequence[Any]]) -> Any:
+        return reduce_log(self.question.parts, summarise, self.question.workers, self.cells)[0]
 
 
 class _Sweep(ABC):
-    """What the plain and the self-normalised sweep share: blocks, and sums at every level."""
+    """What the plain and the self-normalised sweep share: runs of a block, and sums at every level.
+
+    Workers get the sweep itself, and so it holds what they need and no question.
+    """
 
     spare = 0
 
     def __init__(self, question: Question, levels: Levels, corrected: bool) -> None:
-        self.question, self.levels, self.corrected = question, levels, corrected
+        self.levels, self.corrected = levels, corrected
         self.weighting = Weighting(question.pair)
+        self.delta, self.gamma = question.delta, question.gamma
+        self.n, self.horizon = question.n, question.horizon
         self.centre = _mean_return(question)
 
-    def runs(self) -> Iterator[Runs]:
-        question = self.question
-        most = max(1, BLOCK_CELLS // (2 * (question.horizon + 1) ** 2)) * question.horizon
-        for part in question.parts:
-            for block in blocks(part, most):
-                yield Runs(block, self.weighting, self.levels, question.delta, question.gamma, self.spare)
+    def runs(self, block: Block) -> Runs:
+        return Runs(block, self.weighting, self.levels, self.delta, self.gamma, self.spare)
+
+    @abstractmethod
+    def columns(self, add_up: _Passes) -> Columns:
+        """The columns of the path."""
 
     @abstractmethod
     def rows(self, runs: Runs) -> FloatArray:
@@ -67,25 +87,29 @@ class _Sweep(ABC):
     def aligned(self, sums: FloatArray) -> FloatArray:
         """Sums of a block, (..., C), as sums of the whole log, whose longest episode may be longer."""
 
-    def sums(self) -> FloatArray:
+    def sums(self, add_up: _Passes) -> FloatArray:
         """(K + 1, C) sums over all episodes at every level."""
-        swept = sum((_Swept.of(runs, self) for runs in self.runs()), start=_Swept())
+        swept: _Swept = add_up(self._swept)
         sums = swept.sums()
         if swept.lost_digits(sums, self.positive(sums)):
-            return np.asarray(sum(self._at_every_level(runs) for runs in self.runs()))
+            return np.asarray(add_up(self._at_every_level).value)
         return sums
+
+    def _swept(self, block: Block) -> list[_Swept]:
+        return [_Swept.of(self.runs(block), self)]
 
     @abstractmethod
     def positive(self, sums: FloatArray) -> BoolArray:
         """(C,) the columns whose terms cannot be negative: in them, lost digits can be seen."""
 
-    def _at_every_level(self, runs: Runs) -> FloatArray:
+    def _at_every_level(self, block: Block) -> list[Total]:
+        runs = self.runs(block)
         rows = self.rows(runs)
         columns = [runs.spread(rows[:, :, c]).sum(axis=0) for c in range(rows.shape[2])]
-        return self.aligned(np.stack(columns, axis=1))
+        return [Total(self.aligned(np.stack(columns, axis=1)))]
 
     def std_error(self, squares: FloatArray) -> FloatArray:
-        n = self.question.n
+        n = self.n
         return np.sqrt(squares / (n - 1) / n) if n > 1 else np.full(len(squares), np.nan)
 
 
@@ -107,18 +131,19 @@ class _Plain(_Sweep):
         v = runs.whole * runs.returns
         return v + runs.lost.sum(axis=2) if self.corrected else v
 
-    def columns(self) -> Columns:
-        n = self.question.n
-        b, b_squares, lost, v, v_squares = self.sums().T
+    def columns(self, add_up: _Passes) -> Columns:
+        n = self.n
+        b, b_squares, lost, v, v_squares = self.sums(add_up).T
         squares = v_squares - v * v / n
         if (squares < CANCELLED * v_squares).any():
-            mean = self.centre + v / n
-            squares = np.asarray(
-                sum(np.square(runs.spread(self._values(runs)) - mean).sum(axis=0) for runs in self.runs())
-            )
+            squares = np.asarray(add_up(partial(self._squares_around, self.centre + v / n)).value)
         value = self.centre + v / n
         estimate = value - lost / n if self.corrected else value
         return Columns(estimate, self.std_error(squares), _bias(lost / n), _kish(b, b_squares))
+
+    def _squares_around(self, mean: FloatArray, block: Block) -> list[Total]:
+        runs = self.runs(block)
+        return [Total(np.square(runs.spread(self._values(runs)) - mean).sum(axis=0))]
 
 
 class _Weighted(_Sweep):
@@ -134,7 +159,7 @@ class _Weighted(_Sweep):
         return runs.table
 
     def aligned(self, sums: FloatArray) -> FloatArray:
-        horizon, longest = (sums.shape[-1] - 5) // 2, self.question.horizon
+        horizon, longest = (sums.shape[-1] - 5) // 2, self.horizon
         if horizon == longest:
             return sums
         weights, lost, whole = np.split(sums, [horizon + 1, 2 * horizon + 1], axis=-1)
@@ -144,55 +169,53 @@ class _Weighted(_Sweep):
 
     def positive(self, sums: FloatArray) -> BoolArray:
         found = np.zeros(sums.shape[1], dtype=bool)
-        found[: self.question.horizon + 1] = True
+        found[: self.horizon + 1] = True
         found[[-3, -1]] = True
         return found
 
-    def columns(self) -> Columns:
-        longest = self.question.horizon
-        weights, lost, whole = np.split(self.sums(), [longest + 1, 2 * longest + 1], axis=1)
+    def columns(self, add_up: _Passes) -> Columns:
+        longest = self.horizon
+        weights, lost, whole = np.split(self.sums(add_up), [longest + 1, 2 * longest + 1], axis=1)
         b, (bg, b_squares, bbg, bbgg) = weights[:, -1], whole.T
         centred = divide(bg, b)
         estimate = np.where(b > 0, self.centre + centred, 0.0)
         per_step = divide(lost, weights[:, :-1])
         squares = bbgg - 2 * centred * bbg + centred * centred * b_squares
         if self.corrected or (squares < CANCELLED * (bbgg + centred * centred * b_squares)).any():
-            squares = self._squared_influence(estimate, b, per_step, weights[:, :-1])
+            influence = partial(self._squared_influence, estimate, b, per_step, weights[:, :-1])
+            squares = np.asarray(add_up(influence).value)
         else:
-            squares = squares * np.square(divide(float(self.question.n), b))
+            squares = squares * np.square(divide(float(self.n), b))
         return Columns(estimate, self.std_error(squares), _bias(per_step.sum(axis=1)), _kish(b, b_squares))
 
     def _squared_influence(
-        self, estimate: FloatArray, b: FloatArray, per_step: FloatArray, weights: FloatArray
-    ) -> FloatArray:
-        """Sum of the squared influence of each episode, level by level.
+        self, estimate: FloatArray, b: FloatArray, per_step: FloatArray, weights: FloatArray, block: Block
+    ) -> list[Total]:
+        """Sum of the squared influence of a block's episodes, level by level.
 
         With m_t = sum w y / sum w, an episode moves the t-th term by n w (y - m_t) / sum w.
         """
-        n = float(self.question.n)
-        squares = np.zeros(len(b))
-        slope = divide(n, weights)
-        pull = slope * per_step
-        for runs in self.runs():
-            whole = runs.spread(runs.whole)
-            influence = whole * (runs.returns[:, None] - estimate) * divide(n, b)
-            if self.corrected:
-                horizon = runs.lost.shape[2]
-                for t in range(horizon):
-                    influence += runs.spread(runs.lost[:, :, t]) * slope[:, t]
-                    influence -= runs.spread(runs.weights[:, :, t]) * pull[:, t]
-                influence -= whole * pull[:, horizon:].sum(axis=1)
-            squares += np.square(influence).sum(axis=0)
-        return squares
+        n, runs = float(self.n), self.runs(block)
+        whole = runs.spread(runs.whole)
+        influence = whole * (runs.returns[:, None] - estimate) * divide(n, b)
+        if self.corrected:
+            slope = divide(n, weights)
+            pull = slope * per_step
+            horizon = runs.lost.shape[2]
+            for t in range(horizon):
+                influence += runs.spread(runs.lost[:, :, t]) * slope[:, t]
+                influence -= runs.spread(runs.weights[:, :, t]) * pull[:, t]
+            influence -= whole * pull[:, horizon:].sum(axis=1)
+        return [Total(np.square(influence).sum(axis=0))]
 
 
 @dataclass(frozen=True, eq=False)
 class _Swept:
-    """Sums at the first and the last level, and what each level changes; adds up over blocks."""
+    """Sums at the first and the last level, and what each level changes; merges."""
 
-    first: FloatArray | float = 0.0  # (C,)
-    last: FloatArray | float = 0.0  # (C,)
-    changes: FloatArray | float = 0.0  # (K + 1, C): what level k has more of than level k + 1
+    first: FloatArray  # (C,)
+    last: FloatArray  # (C,)
+    changes: FloatArray  # (K + 1, C): what level k has more of than level k + 1
 
     @classmethod
     def of(cls, runs: Runs, sweep: _Sweep) -> _Swept:
@@ -209,12 +232,13 @@ class _Swept:
         changes = np.asarray(by_level @ rows[:-1].reshape(size, -1))[1:never]
         return cls(*(sweep.aligned(part) for part in (first, last, changes)))
 
-    def __add__(self, other: _Swept) -> _Swept:
+    def merge(self, other: _Swept) -> _Swept:
+        """Both together."""
         return _Swept(self.first + other.first, self.last + other.last, self.changes + other.changes)
 
     def sums(self) -> FloatArray:
         """(K + 1, C), from the last level to the first."""
-        backward = np.concatenate([np.atleast_2d(self.last), np.asarray(self.changes)[::-1]])
+        backward = np.concatenate([self.last[None], self.changes[::-1]])
         return np.add.accumulate(backward, axis=0)[::-1]
 
     def lost_digits(self, sums: FloatArray, positive: BoolArray) -> bool:
@@ -225,7 +249,7 @@ class _Swept:
         """
         swept = sums[:, positive]
         largest = np.maximum.accumulate(swept[::-1], axis=0)[::-1]
-        drift = np.abs(swept[0] - np.asarray(self.first)[positive])
+        drift = np.abs(swept[0] - self.first[positive])
         error = 16 * np.finfo(np.float64).eps * largest + drift
         return bool((error > TOLERANCE * swept).any())
 
@@ -237,19 +261,25 @@ def _in_range(question: Question) -> bool:
         table = divide(pi_e, pi_b)  # pairs with pi_b = 0 are never logged
         if largest_log(table) * question.horizon <= SAFE_LOG:
             return True
-    weighting = Weighting(question.pair)
+    reach = partial(_reach, Weighting(question.pair))
+    found: Extent = reduce_log(question.parts, reach, question.workers)[0]
+    return found.highest <= SAFE_LOG
 
-    def reach(block: Block) -> float:
-        rho = weighting.on(block).full
-        logs = np.log(rho, where=rho > 0, out=np.zeros_like(rho))
-        return float(np.abs(logs).sum(axis=1).max())
 
-    return all(reach(block) <= SAFE_LOG for part in question.parts for block in blocks(part))
+def _reach(weighting: Weighting, block: Block) -> list[Extent]:
+    """How far from zero the logarithm of a product of some of an episode's positive ratios can get."""
+    rho = weighting.on(block).full
+    logs = np.log(rho, where=rho > 0, out=np.zeros_like(rho))
+    return [Extent.of(np.abs(logs).sum(axis=1))]
 
 
 def _mean_return(question: Question) -> float:
-    total = sum(block.returns(question.gamma).sum() for part in question.parts for block in blocks(part))
-    return float(total) / question.n
+    total: Total = reduce_log(question.parts, partial(_returns, question.gamma), question.workers)[0]
+    return float(total.value) / question.n
+
+
+def _returns(gamma: float, block: Block) -> list[Total]:
+    return [Total(float(block.returns(gamma).sum()))]
 
 
 def _kish(b: FloatArray, squares: FloatArray) -> FloatArray:

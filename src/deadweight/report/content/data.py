@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 
+from deadweight.blocks import Block
 from deadweight.diagnostics.support import support_of
-from deadweight.inference.episodes import per_episode
 from deadweight.question import Question
+from deadweight.reduction import in_log_order, numbered, reduce_log
+from deadweight.summaries import Extent
 
 QUARTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
@@ -43,9 +47,9 @@ class DataCard:
 
 def data_card(question: Question) -> DataCard:
     """The card of the log that a question is about."""
-    parts, pair = question.parts, question.pair
-    lengths = np.concatenate([part.lengths for part in parts])
-    returns = per_episode(question, lambda block: block.returns(question.gamma))
+    pair, gamma = question.pair, question.gamma
+    rows, rewards = reduce_log(question.parts, partial(_facts, gamma), question.workers)
+    lengths, returns = in_log_order(rows)
     return DataCard(
         episodes=question.n,
         steps=int(lengths.sum()),
@@ -54,13 +58,16 @@ def data_card(question: Question) -> DataCard:
         visited_states=int((question.visits > 0).sum()),
         actions=pair.n_actions,
         truncated_share=1 - question.terminated / question.n,
-        rewards=(
-            min(float(part.rewards.min()) for part in parts),
-            max(float(part.rewards.max()) for part in parts),
-        ),
+        rewards=(rewards.lowest, rewards.highest),
         returns=np.quantile(returns, QUARTILES).tolist(),
         mean_return=float(returns.mean()),
         unseen_mass=None if pair.pi_e is None else support_of(question).unseen_mass,
         behaviour_logged=pair.pi_b is None,
         evaluation_logged=pair.pi_e is None,
     )
+
+
+def _facts(gamma: float, block: Block) -> list[Any]:
+    """Lengths and returns of the episodes, and the range of the rewards."""
+    rows = np.stack([block.lengths.astype(np.float64), block.returns(gamma)])
+    return [numbered(block, rows), Extent.of(block.flat(block.rewards))]

@@ -1,0 +1,49 @@
+"""There is one loop over data, and what is kept with a block is kept under things, not strings or ids."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import deadweight
+
+ROOT = Path(deadweight.__file__).parent
+# Where a log is made, described or checked, rather than summed.
+DESCRIBE = {"question.py"}
+
+
+def calls(name: str) -> Iterator[tuple[str, ast.Call]]:
+    """(file, call) of every call of a function or method of this name."""
+    for path in sorted(ROOT.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and name in (
+                getattr(node.func, "id", None),
+                getattr(node.func, "attr", None),
+            ):
+                yield str(path.relative_to(ROOT)), node
+
+
+def looped_over() -> Iterator[tuple[str, str]]:
+    """(file, what) of every loop and comprehension."""
+    for path in sorted(ROOT.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.For | ast.comprehension):
+                yield str(path.relative_to(ROOT)), ast.unparse(node.iter)
+
+
+def test_only_the_reduction_loops_over_blocks() -> None:
+    assert [file for file, _ in calls("blocks")] == ["reduction.py"]
+
+
+def test_only_the_reduction_loops_over_the_parts_of_a_log() -> None:
+    found = {file for file, what in looped_over() if what in ("question.parts", "self.parts")}
+    found |= {file for file, what in looped_over() if what.endswith("question.parts")}
+    assert found <= DESCRIBE
+
+
+def test_nothing_is_kept_with_a_block_under_a_string_or_an_id() -> None:
+    keys = [(file, ast.unparse(call.args[0])) for file, call in calls("once")]
+    assert keys, "whatever keeps things with a block now, look at that"
+    assert {key for _, key in keys} == {"self"}, keys
+    assert [file for file, _ in calls("id")] == []
