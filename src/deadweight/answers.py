@@ -17,6 +17,7 @@ from deadweight.blocks import Block
 from deadweight.drops import NOTHING_DROPPED, Drop
 from deadweight.estimators.base import Family, Fit
 from deadweight.estimators.names import RECIPES, Recipe, missing_advantage
+from deadweight.fields import Field
 from deadweight.misfit import Misfit, ModelCheck, can_check
 from deadweight.question import Question
 from deadweight.reduction import reduce_log
@@ -108,7 +109,7 @@ class Answers:
         self._sums: dict[Hashable, Any] = {}
         self._fits: dict[Plan, Fit] = {}
         self._std_errors: dict[Plan, float] = {}
-        self._dropped_shares: dict[Weighting, float] = {}
+        self._dropped_shares: dict[Field, float] = {}
         self._misfit: Misfit | None = None
 
     def prepare(self, with_bias: bool, counterparts: Iterable[Plan] = ()) -> None:
@@ -217,12 +218,12 @@ class Answers:
 
     def dropped_share(self, plan: Plan) -> float:
         """Share of the logged steps whose ratio is dropped."""
-        weighting = plan.weighting
-        if weighting.drop is None:
+        drop = plan.drop.field
+        if drop is None or not drop.any():
             return 0.0
-        if weighting not in self._dropped_shares:
-            self._dropped_shares[weighting] = self.question.share_of(weighting.drop, weighting.per_step)
-        return self._dropped_shares[weighting]
+        if drop not in self._dropped_shares:
+            self._dropped_shares[drop] = self.question.share_of(drop)
+        return self._dropped_shares[drop]
 
     def _sum(self, families: Iterable[Family], weightings: Iterable[Weighting] = ()) -> None:
         """One fold for all sums that are not there yet."""

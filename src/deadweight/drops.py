@@ -1,14 +1,16 @@
-"""Drops: what the user may pass as `drop=`, turned into one boolean a state or one a step."""
+"""Drops: what the user may pass as `drop=`, turned into a field that is True where a ratio is dropped."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from deadweight.errors import DropError, EstimationError, first_few
+from deadweight.fields import Column, Field, Table, table_of
 from deadweight.labels import plain, positions
 from deadweight.pairs import PolicyPair
 from deadweight.question import Question
@@ -29,23 +31,30 @@ class Drop:
     states: StateSet | None = None
     steps: BoolArray | None = None
 
+    @cached_property
+    def field(self) -> Field | None:
+        """True where the ratio of a step is dropped; None where none is."""
+        if self.steps is not None:
+            return Column(self.steps)
+        return None if self.states is None else Table(self.states.mask)
+
     def weighting(self, pair: PolicyPair) -> Weighting:
         """The kept ratios of this drop."""
-        if self.steps is not None:
-            return Weighting(pair, self.steps, per_step=True)
-        return Weighting(pair, None if self.states is None else self.states.mask)
+        return Weighting(pair, self.field)
 
     def flags(self, log: Trajectories) -> BoolArray:
         """(steps,) which steps of the log are dropped."""
-        if self.steps is not None:
-            return self.steps
-        mask = self.mask(log.n_states)
-        flags: BoolArray = mask[log.states]
-        return flags
+        return np.zeros(log.n_steps, dtype=bool) if self.field is None else self.field.along(log)
 
     def mask(self, n_states: int) -> BoolArray:
         """(S,) dropped states; none for a per-step drop."""
         return np.zeros(n_states, dtype=bool) if self.states is None else self.states.mask
+
+    def mask_for(self, what: str, n_states: int) -> BoolArray:
+        """(S,) dropped states, or an error that says why `what` needs them."""
+        if self.field is None:
+            return self.mask(n_states)
+        return table_of(self.field, f"{what} needs a drop of states", "Pass states, or drop=None.", DropError)
 
 
 NOTHING_DROPPED = Drop()

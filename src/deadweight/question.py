@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from deadweight.arithmetic import sums_by
 from deadweight.errors import EstimationError, OptionError, PolicyError
+from deadweight.fields import Field, table_of
 from deadweight.mdp import TabularMDP, backward, check_gamma, gaps
 from deadweight.memory import NUMBER, require
 from deadweight.model import Counts, count, mdp_from_counts
@@ -24,13 +25,12 @@ from deadweight.policies import TabularPolicy, frequencies
 from deadweight.settling import Settled, settle
 from deadweight.stored import Stored
 from deadweight.trajectories import Trajectories
-from deadweight.typing import BoolArray, FloatArray, IntArray
+from deadweight.typing import FloatArray, IntArray
 from deadweight.weighting import refuse_unsupported
 
 Log = Trajectories | Stored
 # Nobody who did not ask for a model gets a table of Q_t(s, a) larger than this, 256 MiB.
 MOST_VALUES = 1 << 25
-PIECE = 1 << 20
 Policy = TabularPolicy | npt.ArrayLike | None
 
 
@@ -115,18 +115,12 @@ class Question:
             start=np.zeros(self.pair.n_states),
         )
 
-    def share_of(self, drop: BoolArray, per_step: bool) -> float:
+    def share_of(self, drop: Field) -> float:
         """Share of the logged steps that a drop drops."""
-        if per_step:
-            return float(drop.mean())
         if isinstance(self.parts, Stored):
-            return float(self.visits[drop].sum() / self.visits.sum())
-        # In pieces that stay in cache; counting visits would take longer.
-        dropped = sum(
-            np.count_nonzero(drop.take(part.states[lo : lo + PIECE]))
-            for part in self.parts
-            for lo in range(0, part.n_steps, PIECE)
-        )
+            mask = table_of(drop, "A log that is read in parts needs a drop of states", "Pass states.")
+            return float(self.visits[mask].sum() / self.visits.sum())
+        dropped = sum(np.count_nonzero(drop.along(part)) for part in self.parts)
         return dropped / sum(part.n_steps for part in self.parts)
 
     @cached_property

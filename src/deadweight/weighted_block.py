@@ -66,7 +66,8 @@ class WeightedBlock:
     @cached_property
     def dropped(self) -> BoolArray | None:
         """(m, H) True where the ratio is dropped; None when none is."""
-        return self.weighting.marks(self.steps)
+        drop = self.weighting.drop
+        return None if drop is None else drop.on(self.steps)
 
     @property
     def kept(self) -> FloatArray:
@@ -110,6 +111,5 @@ class WeightedBlock:
     def walk(self, gamma: float) -> Walk | None:
         """All sums of one pass by the kernel; None where it takes neither this block nor these ratios."""
         if gamma not in self._walks:
-            ratios = self.weighting.for_kernel(self.steps.log)
-            self._walks[gamma] = None if ratios is None else walk(self.steps, ratios, gamma)
+            self._walks[gamma] = walk(self.steps, self.weighting.for_kernel(self.steps.log), gamma)
         return self._walks[gamma]

@@ -7,8 +7,6 @@ overwritten: incremental and density-ratio estimators need both.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,11 +14,12 @@ import numpy as np
 
 from deadweight.blocks import Block
 from deadweight.errors import SupportError, first_few
+from deadweight.fields import ExceptFirst, Field, Table
 from deadweight.labels import plain
 from deadweight.pairs import PolicyPair
 from deadweight.running import largest_log
 from deadweight.trajectories import Trajectories
-from deadweight.typing import BoolArray, FloatArray
+from deadweight.typing import FloatArray
 from deadweight.walks import Ratios
 from deadweight.weighted_block import WeightedBlock
 
@@ -52,45 +51,27 @@ class Weighting:
 
     Args:
       pair: the two policies.
-      drop: (S,) boolean, the states whose ratios are dropped; or (steps,), one flag a step, with
-        `per_step=True`; or None.
-      keep_first: never drop the ratio of an episode's first step (as the authors' DRSIS does).
+      drop: True where the ratio of a step is dropped; None drops none.
     """
 
-    def __init__(
-        self,
-        pair: PolicyPair,
-        drop: BoolArray | None = None,
-        per_step: bool = False,
-        keep_first: bool = False,
-    ) -> None:
+    def __init__(self, pair: PolicyPair, drop: Field | None = None) -> None:
         self.pair = pair
         self.drop = drop if drop is not None and drop.any() else None
-        self.per_step = per_step and self.drop is not None
-        self.keep_first = keep_first and self.drop is not None
 
     def keeping_first(self) -> Weighting:
-        """The same weighting, except that first steps keep their ratios."""
-        return Weighting(self.pair, self.drop, self.per_step, keep_first=True)
+        """The same weighting, except that first steps keep their ratios (as in the authors' DRSIS)."""
+        return Weighting(self.pair, None if self.drop is None else ExceptFirst(self.drop))
 
     @property
     def undropped(self) -> Weighting:
         """The same policies with nothing dropped."""
         return self if self.drop is None else Weighting(self.pair)
 
-    @cached_property
-    def _same(self) -> Hashable:
-        """What equal weightings have in common; a pair of policies is equal to itself only."""
-        if self.drop is None:
-            return self.pair
-        digest = hashlib.blake2b(self.drop.tobytes(), digest_size=16).hexdigest()
-        return (self.pair, digest, self.per_step, self.keep_first)
-
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Weighting) and self._same == other._same
+        return isinstance(other, Weighting) and (self.pair, self.drop) == (other.pair, other.drop)
 
     def __hash__(self) -> int:
-        return hash(self._same)
+        return hash((self.pair, self.drop))
 
     def on(self, block: Block) -> WeightedBlock:
         """The block with these ratios; equal weightings share it."""
@@ -102,12 +83,12 @@ class Weighting:
     @cached_property
     def table(self) -> RatioTable | None:
         """The kept ratios as a table; None where a step's ratio is not one of its state and action."""
-        if self.per_step or self.keep_first:
-            return None
         if self.drop is None or self._full_table is None:
             return self._full_table
+        if not isinstance(self.drop, Table):
+            return None
         rho = self._full_table.values.reshape(-1, self.pair.n_actions)
-        kept = np.where(self.drop[:, None] & ~np.isnan(rho), 1.0, rho)
+        kept = np.where(self.drop.values[:, None] & ~np.isnan(rho), 1.0, rho)
         return RatioTable(kept.ravel(), self.pair.n_actions, largest_log(kept))
 
     @cached_property
@@ -131,29 +112,16 @@ class Weighting:
             ratios[~block.alive] = 1.0
         return ratios
 
-    def marks(self, block: Block) -> BoolArray | None:
-        """(m, H) True where the ratio is dropped; None when none is."""
-        if self.drop is None:
-            return None
-        if self.per_step:
-            marks = block.take(self.drop, False)
-        else:
-            marks = self.drop[block.states]
-            if block.alive is not None:
-                marks = marks & block.alive
-        if self.keep_first:
-            marks = marks.copy()
-            marks[:, 0] = False
-        return marks
-
-    def for_kernel(self, log: Trajectories) -> Ratios | None:
-        """Where the kernel finds the kept ratios of a log; None where it cannot."""
-        if self.keep_first:
-            return None
+    def for_kernel(self, log: Trajectories) -> Ratios:
+        """Where the kernel finds the kept ratios of a log."""
         n_actions, table = self.pair.n_actions, self.table
         if table is not None:
             return Ratios(n_actions, table.values, table.log_bound)
-        by_step, by_state = (self.drop, None) if self.per_step else (None, self.drop)
+        by_step = by_state = None
+        if isinstance(self.drop, Table):
+            by_state = self.drop.values
+        elif self.drop is not None:
+            by_step = self.drop.along(log)
         full = self._full_table
         if full is not None:
             return Ratios(n_actions, full.values, full.log_bound, dropped_steps=by_step)

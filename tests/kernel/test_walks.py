@@ -17,6 +17,7 @@ from deadweight.blocks import blocks
 from deadweight.estimators.per_decision import PerDecision
 from deadweight.estimators.product import ProductFamily, ProductSums
 from deadweight.estimators.trajectory import WholeEpisode
+from deadweight.fields import Field, Table
 from deadweight.pairs import PolicyPair, pair_policies
 from deadweight.reduction import reduce_log
 from deadweight.running import SAFE_LOG
@@ -160,8 +161,8 @@ def test_zero_weights(watched: Watched) -> None:
     assert watched.declined == 0
 
 
-def family(pair: PolicyPair, gamma: float = 1.0, **options: Any) -> ProductFamily:
-    return ProductFamily([WholeEpisode(), PerDecision()], Weighting(pair, **options), gamma)
+def family(pair: PolicyPair, gamma: float = 1.0, drop: Field | None = None) -> ProductFamily:
+    return ProductFamily([WholeEpisode(), PerDecision()], Weighting(pair, drop), gamma)
 
 
 def sums_of(made: ProductFamily, log: dw.Trajectories, workers: int = 1, cells: int = 1 << 19) -> ProductSums:
@@ -187,7 +188,7 @@ def test_nan_passes_through(watched: Watched) -> None:
     pair = PolicyPair(pi_e, pi_b, np.arange(S), np.arange(A))
     seen = PolicyPair(None, pi_b, np.arange(S), np.arange(A))  # with the log's own target_prob
     log = make_log(LENGTHS["ragged"], target_probs=pi_e[log.states, log.actions])
-    for made in (family(pair), family(pair, drop=np.arange(S) == 2), family(seen)):
+    for made in (family(pair), family(pair, drop=Table(np.arange(S) == 2)), family(seen)):
         ours = sums_of(made, log)
         assert watched.summed > 0
         with pytest.MonkeyPatch.context() as patch:
@@ -274,7 +275,7 @@ def test_any_log(data: st.DataObject) -> None:
     with pytest.MonkeyPatch.context() as patch:
         for use in (_kernel, None):
             patch.setattr(kernel, "KERNEL", use)
-            found.append(sums_of(family(pair, gamma, drop=drop), log, cells=cells))
+            found.append(sums_of(family(pair, gamma, Table(drop)), log, cells=cells))
     close(*found)
 
 

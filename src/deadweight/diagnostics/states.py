@@ -21,7 +21,6 @@ import numpy.typing as npt
 from deadweight.chains import average_actions
 from deadweight.diagnostics.variance_cost import variance_costs
 from deadweight.drops import Drop, drop_of
-from deadweight.errors import DropError
 from deadweight.labels import plain
 from deadweight.negligible.automatic import states_by_rule
 from deadweight.options import read_options
@@ -146,13 +145,9 @@ def state_report(
 
 def state_report_of(question: Question, drop: Drop) -> StateReport:
     """The same for a question and its drop."""
-    if drop.steps is not None:
-        raise DropError(
-            "A state report needs a drop of states; found one flag a step.", fix="Pass states, or drop=None."
-        )
+    mask = drop.mask_for("A state report", question.pair.n_states)
     pi_e, pi_b, model = question.pi_e("The state report"), question.pi_b, question.model
     visited = np.flatnonzero(question.visits > 0)
-    mask = drop.mask(question.pair.n_states)
     costs = variance_costs(model, pi_e, pi_b, question.horizon, visited)
     order = np.lexsort((visited, -costs))
     index = visited[order]
