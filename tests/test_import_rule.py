@@ -17,8 +17,8 @@ ROOT = Path(deadweight.__file__).parent
 # From the lowest to the highest; a module or package may use its own layer and those below it.
 LAYERS = (
     "_version terminal errors memory typing atomic threads _kernel kernel arithmetic labels checks states",
-    "trajectories policies pairs mdp transitions chains running behaviour logs",
-    "blocks fields walks weighted_block weighting summaries executors stored reduction records level_walks ends",
+    "trajectories policies mdp transitions chains running behaviour logs",
+    "blocks fields pairs walks weighted_block weighting summaries executors stored reduction records level_walks ends",
     "model settling options question drops",
     "estimators",
     "misfit answers results inference negligible theory simulate io",

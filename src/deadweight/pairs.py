@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from deadweight.errors import DataError, EstimationError, PolicyError, first_few
+from deadweight.errors import DataError, PolicyError, first_few
+from deadweight.fields import Field, Logged, Table, table_of
 from deadweight.labels import in_the_words_of, plain, positions
 from deadweight.logs import require_log
 from deadweight.memory import require_table
@@ -35,6 +37,16 @@ class PolicyPair:
     state_labels: Labels
     action_labels: Labels
 
+    @cached_property
+    def evaluation(self) -> Field:
+        """pi_e of the action taken at each step."""
+        return Logged("target_probs") if self.pi_e is None else Table(self.pi_e, by_action=True)
+
+    @cached_property
+    def behaviour(self) -> Field:
+        """pi_b of the action taken at each step."""
+        return Logged("propensities") if self.pi_b is None else Table(self.pi_b, by_action=True)
+
     @property
     def n_states(self) -> int:
         """States of the log and of the policies."""
@@ -47,13 +59,8 @@ class PolicyPair:
 
     def require_pi_e(self, what: str) -> FloatArray:
         """pi_e of all actions, or an error that says why `what` needs it."""
-        if self.pi_e is None:
-            raise EstimationError(
-                f"{what} needs the evaluation policy for all actions; found only the log's target_prob of "
-                "the action taken.",
-                fix="Pass pi_e as a TabularPolicy.",
-            )
-        return self.pi_e
+        need = f"{what} needs the evaluation policy for all actions"
+        return table_of(self.evaluation, need, "Pass pi_e as a TabularPolicy.")
 
 
 def pair_policies(

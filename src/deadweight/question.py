@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from deadweight.arithmetic import sums_by
 from deadweight.errors import EstimationError, OptionError, PolicyError
-from deadweight.fields import Field, table_of
+from deadweight.fields import ByFold, Field, Table, table_of
 from deadweight.mdp import TabularMDP, backward, check_gamma, gaps
 from deadweight.memory import NUMBER, require
 from deadweight.model import Counts, count, mdp_from_counts
@@ -25,7 +26,7 @@ from deadweight.policies import TabularPolicy, frequencies
 from deadweight.settling import Settled, settle
 from deadweight.stored import Stored
 from deadweight.trajectories import Trajectories
-from deadweight.typing import FloatArray, IntArray
+from deadweight.typing import FloatArray
 from deadweight.weighting import refuse_unsupported
 
 Log = Trajectories | Stored
@@ -34,13 +35,15 @@ MOST_VALUES = 1 << 25
 Policy = TabularPolicy | npt.ArrayLike | None
 
 
-@dataclass(frozen=True)
-class Values:
-    """Q_t(s, a) and V_t(s) of pi_e, one table a fold."""
+F = TypeVar("F", bound=Field, covariant=True)
 
-    q: FloatArray  # (folds, T, S, A)
-    v: FloatArray  # (folds, T, S)
-    fold_of: IntArray | None = None  # (n,)
+
+@dataclass(frozen=True, eq=False)
+class Values(Generic[F]):
+    """Q_t(s, a) of the actions taken, and V_t(s), of pi_e."""
+
+    q: F
+    v: F
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,13 +206,12 @@ class Question:
         return self.horizon * self.pair.pi_e.size <= MOST_VALUES
 
     @cached_property
-    def values(self) -> Values:
-        """Q and V of pi_e in the model."""
-        q, v = self._solve(self.model)
-        return Values(q[None], v[None])
+    def values(self) -> Values[Table]:
+        """Q and V of pi_e in the model, (T, S, A) and (T, S)."""
+        return self._solve(self.model)
 
     @cached_property
-    def cross_fitted_values(self) -> Values:
+    def cross_fitted_values(self) -> Values[Field]:
         """Q and V with models that have not seen the episodes they are used on."""
         folds = self.options.cross_fit
         if folds == 0 or self.options.model is not None:
@@ -227,7 +229,8 @@ class Question:
             others = log.select(fold_of != fold)
             counts = count([others], self.pair.n_states, self.pair.n_actions)
             solved.append(self._solve(mdp_from_counts(counts, self.horizon, self.options.unseen)))
-        return Values(np.stack([q for q, _ in solved]), np.stack([v for _, v in solved]), fold_of)
+        q, v = tuple(one.q for one in solved), tuple(one.v for one in solved)
+        return Values(ByFold(q, fold_of), ByFold(v, fold_of))
 
     @cached_property
     def gaps(self) -> FloatArray:
@@ -238,7 +241,7 @@ class Question:
         if "values" not in vars(self):  # a running maximum needs no table of all steps
             pi_e = self.pi_e("The Q gap")
             return gaps(self.model, pi_e, self.model_horizon, self.gamma, before=self.horizon)
-        q = self.values.q[0]
+        q = self.values.q.values
         high, low = q[:, :, 0].copy(), q[:, :, 0].copy()
         for action in range(1, q.shape[2]):
             np.maximum(high, q[:, :, action], out=high)
@@ -246,16 +249,15 @@ class Question:
         return np.asarray(np.subtract(high, low).max(axis=0))
 
     @cached_property
-    def delta(self) -> FloatArray:
+    def delta(self) -> Table:
         """(T, S) sum_a (pi_e - pi_b)(a|s) Q_t(s, a): what one dropped visit loses."""
         gain = self.pi_e("The bias of a drop") - self.pi_b
-        delta: FloatArray = np.einsum("tsa,sa->ts", self.values.q[0], gain)
-        return delta
+        return Table(np.einsum("tsa,sa->ts", self.values.q.values, gain), by_time=True)
 
     def _settled(self, model: TabularMDP) -> Settled | None:
         return settle(model, self.pi_e("A model of the log"), self.gamma, self.horizon)
 
-    def _solve(self, model: TabularMDP) -> tuple[FloatArray, FloatArray]:
+    def _solve(self, model: TabularMDP) -> Values[Table]:
         require(
             NUMBER * float(self.horizon) * (model.r.size + model.n_states) * max(self.options.cross_fit, 1),
             f"Q of {self.horizon:,} steps x {model.n_states:,} states x {model.n_actions:,} actions",
@@ -267,11 +269,15 @@ class Question:
             settled = self.settled if model is self.model else self._settled(model)
             if settled is not None:
                 q[:], v[:] = settled.q, settled.v
-                return q, v
+                return _tables(q, v)
         for t, q_t, v_t in backward(model, self.pi_e("A model of the log"), self.model_horizon, self.gamma):
             if t < self.horizon:
                 q[t], v[t] = q_t, v_t
-        return q, v
+        return _tables(q, v)
+
+
+def _tables(q: FloatArray, v: FloatArray) -> Values[Table]:
+    return Values(Table(q, by_time=True, by_action=True), Table(v, by_time=True))
 
 
 def ask(

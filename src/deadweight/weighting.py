@@ -93,21 +93,15 @@ class Weighting:
 
     @cached_property
     def _full_table(self) -> RatioTable | None:
-        pi_e, pi_b = self.pair.pi_e, self.pair.pi_b
-        if pi_e is None or pi_b is None:
+        pi_e, pi_b = self.pair.evaluation, self.pair.behaviour
+        if not (isinstance(pi_e, Table) and isinstance(pi_b, Table)):
             return None
-        with np.errstate(divide="ignore", invalid="ignore"):
-            # Pairs with pi_b = 0 are never logged (`refuse_unsupported`); NaN keeps that promise visible.
-            rho = np.where(pi_b > 0, pi_e / pi_b, np.nan)
+        rho = quotient(pi_e.values, pi_b.values)
         return RatioTable(rho.ravel(), self.pair.n_actions, largest_log(rho))
 
     def quotients(self, block: Block) -> FloatArray:
         """(m, H) rho_t of policies that are not both tables, 1 on padding."""
-        log, pair = block.log, self.pair
-        top = _of_logged_actions(pair.pi_e, log.target_probs, block, pair.n_actions)
-        bottom = _of_logged_actions(pair.pi_b, log.propensities, block, pair.n_actions)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratios = np.where(bottom > 0, top / bottom, np.nan)
+        ratios = quotient(self.pair.evaluation.on(block), self.pair.behaviour.on(block))
         if block.alive is not None:
             ratios[~block.alive] = 1.0
         return ratios
@@ -125,16 +119,28 @@ class Weighting:
         full = self._full_table
         if full is not None:
             return Ratios(n_actions, full.values, full.log_bound, dropped_steps=by_step)
-        pi_e, pi_b = self.pair.pi_e, self.pair.pi_b
+        top_table, top_column = _table_or_column(self.pair.evaluation, log)
+        bottom_table, bottom_column = _table_or_column(self.pair.behaviour, log)
         return Ratios(
             n_actions,
-            top_table=None if pi_e is None else pi_e.ravel(),
-            bottom_table=None if pi_b is None else pi_b.ravel(),
-            top_column=log.target_probs if pi_e is None else None,
-            bottom_column=log.propensities if pi_b is None else None,
+            top_table=top_table,
+            bottom_table=bottom_table,
+            top_column=top_column,
+            bottom_column=bottom_column,
             dropped_steps=by_step,
             dropped_states=by_state,
         )
+
+
+def quotient(pi_e: FloatArray, pi_b: FloatArray) -> FloatArray:
+    """pi_e / pi_b, NaN where pi_b = 0: that is never logged (`refuse_unsupported`), and NaN shows it."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(pi_b > 0, pi_e / pi_b, np.nan)
+
+
+def _table_or_column(policy: Field, log: Trajectories) -> tuple[FloatArray, None] | tuple[None, FloatArray]:
+    """A policy as the kernel takes it: a flat table, or a column of the log."""
+    return (policy.values.ravel(), None) if isinstance(policy, Table) else (None, policy.along(log))
 
 
 def refuse_unsupported(pair: PolicyPair, log: Trajectories) -> None:
@@ -155,12 +161,3 @@ def refuse_unsupported(pair: PolicyPair, log: Trajectories) -> None:
         f"({len(rows)} such steps; (state, action): {first_few(sorted(cells, key=str))}).",
         fix="Correct pi_b, or take the policy that was observed: pi_b=deadweight.estimate_behaviour(log).",
     )
-
-
-def _of_logged_actions(
-    policy: FloatArray | None, column: FloatArray | None, block: Block, n_actions: int
-) -> FloatArray:
-    if policy is not None:
-        return block.look_up(policy.ravel(), block.pairs(n_actions))
-    assert column is not None
-    return block.take(column, 1.0)

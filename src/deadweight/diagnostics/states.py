@@ -184,7 +184,7 @@ def bias_contributions(question: Question, dropped: BoolArray) -> FloatArray:
     chain: Any = average_actions(question.model.P, mu).T.tocsr()
     d = question.model.d0
     total = np.zeros_like(d)
-    for t, delta_t in enumerate(question.delta):
+    for t, delta_t in enumerate(question.delta.values):
         total -= question.gamma**t * d * delta_t
         d = (chain @ d)[:-1]
     return total

@@ -12,35 +12,26 @@ that dropping was to avoid. The corrected estimators add m; weighted ones with s
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from deadweight.estimators.product import Terms
-from deadweight.typing import FloatArray
+from deadweight.fields import Field
 from deadweight.weighted_block import WeightedBlock
 
 
+@dataclass(frozen=True)
 class MissingAdvantage:
-    """Terms of m: (B_{1:t-1}, delta_t(s_t)) at each dropped step.
+    """Terms of m: (B_{1:t-1}, delta_t(s_t)) at each dropped step."""
 
-    Args:
-      delta: (T, S).
-    """
-
-    def __init__(self, delta: FloatArray) -> None:
-        self.delta = delta
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, MissingAdvantage) and other.delta is self.delta
-
-    def __hash__(self) -> int:
-        return hash((MissingAdvantage, self.delta.shape))
+    delta: Field
 
     def __call__(self, block: WeightedBlock, gamma: float, finished: str) -> list[Terms]:
         """One term a step, zero where the ratio was kept; the weight goes on one step past the end."""
         values = np.zeros((block.n, block.horizon + 1))
         if block.dropped is not None:
-            steps = block.steps
-            values[:, :-1] = np.where(block.dropped, self.delta[steps.times, steps.states], 0.0)
+            values[:, :-1] = np.where(block.dropped, self.delta.on(block.steps), 0.0)
         members = block.members(finished)
         if members is not None:
             members = np.concatenate([members, np.zeros((block.n, 1), dtype=bool)], axis=1)

@@ -79,7 +79,7 @@ def missing_advantage(question: Question, weighting: Weighting, whole_episode: b
 
 def _doubly_robust(question: Question, weighting: Weighting) -> Family:
     values = question.cross_fitted_values
-    maker = DoublyRobust(values.q, values.v, values.fold_of)
+    maker = DoublyRobust(values.q, values.v)
     return ProductFamily([maker], weighting, question.gamma, question.options.finished)
 
 

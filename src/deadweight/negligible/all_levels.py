@@ -15,6 +15,7 @@ import numpy as np
 from deadweight.arithmetic import divide
 from deadweight.blocks import Block, powers
 from deadweight.estimators.names import Recipe
+from deadweight.fields import stacked
 from deadweight.level_walks import (
     LevelFactors,
     LevelInfluences,
@@ -163,10 +164,11 @@ def all_levels(question: Question, made: Sequence[Recipe], levels: Levels) -> li
     robust, weighted = made[0].contains_correction, made[0].weighted
     if question.options.finished != "absorb" or (robust and not question.options.drop_first):
         return None
-    values = LevelValues(question.delta)
+    values = LevelValues(question.delta.values)
     if robust:
         fitted = question.cross_fitted_values
-        values = LevelValues(question.delta, fitted.q, fitted.v, fitted.fold_of)
+        (q, fold_of), (v, _) = stacked(fitted.q), stacked(fitted.v)
+        values = LevelValues(question.delta.values, q, v, fold_of)
     walks = _Walks(Weighting(question.pair), NestedDrops(levels.entry, len(levels)), values, question.gamma)
     sums: PathSums = reduce_log(question.parts, walks.sums, question.workers)[0]
     if sums.declined:

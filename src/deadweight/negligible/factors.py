@@ -16,12 +16,14 @@ from functools import cached_property
 
 import numpy as np
 
+from deadweight.fields import Table
 from deadweight.memory import NUMBER, require
 from deadweight.pairs import PolicyPair
 from deadweight.running import SAFE_LOG, largest_log, scale
 from deadweight.summaries import NOTHING
 from deadweight.trajectories import Trajectories
 from deadweight.typing import BoolArray, FloatArray, IntArray
+from deadweight.weighting import Weighting, quotient
 
 # Moments are found from sums; relative to the mean square this bounds what that loses.
 ROUNDING = 1e-12
@@ -188,17 +190,10 @@ def factors(log: Trajectories, pair: PolicyPair, visits: FloatArray, gamma: floa
 
 def _step_ratios(log: Trajectories, pair: PolicyPair) -> tuple[FloatArray, float]:
     """(steps,) rho, and a bound on abs(log(rho)) over the positive ones."""
-    index = log.states * pair.n_actions
-    index += log.actions
-    if pair.pi_e is not None and pair.pi_b is not None:
-        # Pairs with pi_b = 0 are never logged.
-        table = np.divide(pair.pi_e, pair.pi_b, out=np.zeros_like(pair.pi_e), where=pair.pi_b > 0)
-        return table.ravel().take(index), largest_log(table)
-    top = log.target_probs if pair.pi_e is None else pair.pi_e.ravel().take(index)
-    bottom = log.propensities if pair.pi_b is None else pair.pi_b.ravel().take(index)
-    assert top is not None
-    assert bottom is not None
-    ratios: FloatArray = top / bottom
+    table = Weighting(pair).table
+    if table is not None:
+        return Table(table.values.reshape(-1, pair.n_actions), by_action=True).along(log), table.log_bound
+    ratios = quotient(pair.evaluation.along(log), pair.behaviour.along(log))
     return ratios, largest_log(ratios)
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from deadweight.blocks import Block, powers
+from deadweight.fields import Field
 from deadweight.negligible.levels import Levels
 from deadweight.typing import FloatArray
 from deadweight.weighting import Weighting
@@ -26,7 +27,7 @@ class Runs:
       block: m episodes of at most H steps.
       weighting: the full ratios.
       levels: the nested drop sets, K + 1 of them.
-      delta: (T, S) advantage that a dropped visit loses.
+      delta: advantage that a dropped visit loses.
       gamma: discount.
       spare: columns to leave free in the table.
 
@@ -43,18 +44,17 @@ class Runs:
         block: Block,
         weighting: Weighting,
         levels: Levels,
-        delta: FloatArray,
+        delta: Field,
         gamma: float,
         spare: int = 0,
     ) -> None:
         m, horizon, never = block.n, block.horizon, len(levels)
         entry = levels.entry.take(block.states)
-        loss = delta.ravel().take(block.times * delta.shape[1] + block.states)
+        loss = delta.on(block).copy()  # zero on padding
         if gamma != 1.0:
             loss *= powers(gamma, horizon)
         if block.alive is not None:
             entry[~block.alive] = never
-            loss[~block.alive] = 0.0
         # One sort of whole numbers gives both the order and the step behind each place in it.
         entry *= horizon
         entry += np.arange(horizon)

@@ -23,7 +23,7 @@ from deadweight.negligible.levels import Levels
 from deadweight.negligible.runs import Runs
 from deadweight.question import Question
 from deadweight.reduction import reduce_log
-from deadweight.running import SAFE_LOG, largest_log
+from deadweight.running import SAFE_LOG
 from deadweight.summaries import Extent, Total
 from deadweight.typing import BoolArray, FloatArray
 from deadweight.weighting import Weighting
@@ -256,12 +256,10 @@ class _Swept:
 
 def _in_range(question: Question) -> bool:
     """Whether no product of an episode's ratios can leave the range of doubles."""
-    pi_e, pi_b = question.pair.pi_e, question.pair.pi_b
-    if pi_e is not None and pi_b is not None:
-        table = divide(pi_e, pi_b)  # pairs with pi_b = 0 are never logged
-        if largest_log(table) * question.horizon <= SAFE_LOG:
-            return True
-    reach = partial(_reach, Weighting(question.pair))
+    weighting = Weighting(question.pair)
+    if weighting.table is not None and weighting.table.log_bound * question.horizon <= SAFE_LOG:
+        return True
+    reach = partial(_reach, weighting)
     found: Extent = reduce_log(question.parts, reach, question.workers)[0]
     return found.highest <= SAFE_LOG
 
