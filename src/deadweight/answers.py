@@ -22,7 +22,7 @@ from deadweight.misfit import Misfit, ModelCheck, can_check
 from deadweight.question import Question
 from deadweight.reduction import reduce_log
 from deadweight.running import scale
-from deadweight.summaries import Kish, Moments
+from deadweight.summaries import Kish, Moments, z_from_one
 from deadweight.typing import FloatArray
 from deadweight.weighting import Weighting
 
@@ -257,7 +257,7 @@ def mean_z(weights: Kish, n: int) -> float:
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         mean = float(scale(weights.weight, weights.shift)[0]) / n
         square = float(scale(weights.squares, 2 * weights.shift)[0]) / n
-        return 0.0 if mean == 1.0 else float((mean - 1.0) / np.sqrt((square - np.square(mean)) / (n - 1)))
+        return z_from_one(mean, float(np.sqrt((square - np.square(mean)) / (n - 1))))
 
 
 def _ess_key(weighting: Weighting) -> Hashable:

@@ -18,6 +18,7 @@ from deadweight.inference.episodes import influences
 from deadweight.io.open import Source, with_log
 from deadweight.misfit import Misfit
 from deadweight.negligible.automatic import states_by_rule
+from deadweight.negligible.coverage import NEARLY_ALL
 from deadweight.options import read_options
 from deadweight.question import Log, Policy, Question, ask
 from deadweight.results import Estimate, Interval
@@ -26,7 +27,6 @@ __all__ = ["Policy", "Source", "answer", "estimate", "evaluate"]
 
 DEFAULT_TABLE = ("BEHAVIOUR", "DM", "WIS", "WSIS", "WPDIS", "WSPDIS", "C-WSPDIS", "WDR", "WDRSIS")
 DEFAULT_WITHOUT_PI_E = ("BEHAVIOUR", "WIS", "WPDIS")
-NEARLY_ALL = 0.95
 
 
 def estimate(

@@ -8,6 +8,7 @@ comes back is caught as well.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,6 +48,12 @@ class Running:
     def linear(self) -> FloatArray:
         """The weights as doubles; too large ones become inf."""
         return times(self, 1.0)
+
+    def logs(self) -> FloatArray:
+        """Natural logarithms of the weights; -inf for zeros."""
+        with np.errstate(divide="ignore"):
+            logs: FloatArray = np.log(self.values)
+        return logs if self.exponents is None else logs + self.exponents * math.log(2.0)
 
     def among(self, counted: BoolArray | None) -> Running:
         """The weights with those not counted set to zero, so that they never set the unit of a column."""

@@ -209,6 +209,12 @@ def _extended(column: AnyArray, extra: int, stays: bool, otherwise: float) -> An
     return np.append(column, np.full(extra, column[-1] if stays else otherwise, dtype=column.dtype))
 
 
+def z_from_one(mean: float, std_error: float) -> float:
+    """How far a mean of weights is from 1, in standard errors; 0 where it is exactly 1."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return 0.0 if mean == 1.0 else float(np.divide(mean - 1.0, std_error))
+
+
 @dataclass(frozen=True, eq=False)
 class KeyedSums:
     """Sums by an integer key, such as (s, a, s') written as one number: a sparse table that merges."""

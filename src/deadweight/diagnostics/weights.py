@@ -19,8 +19,8 @@ from deadweight.diagnostics.pareto import pareto_k
 from deadweight.drops import drop_of
 from deadweight.question import Log, Question, ask
 from deadweight.reduction import reduce_log
-from deadweight.running import Running, running_product
-from deadweight.summaries import Kish
+from deadweight.running import running_product
+from deadweight.summaries import Kish, z_from_one
 from deadweight.typing import FloatArray
 from deadweight.weighting import Weighting
 
@@ -138,20 +138,13 @@ def _block_sums(weighting: Weighting, block: Block) -> list[Any]:
     rho, marks, running = weighted.full, weighted.dropped, weighted.running
     dropped = np.ones((block.n, 1)) if marks is None else np.where(marks, rho, 1.0)
     sums = _Sums(
-        _logs(running.last),
-        _logs(running_product(dropped).last),
+        running.last.logs()[:, 0],
+        running_product(dropped).last.logs()[:, 0],
         int((rho == 0).sum()),
         0 if marks is None else int(marks.sum()),
         int(block.lengths.sum()),
     )
     return [sums, Kish.of(running)]
-
-
-def _logs(last: Running) -> FloatArray:
-    """(m,) logarithms of a single column of weights."""
-    with np.errstate(divide="ignore"):
-        logs: FloatArray = np.log(last.values[:, 0])
-    return logs if last.exponents is None else logs + last.exponents[:, 0] * math.log(2.0)
 
 
 def _shares(logs: FloatArray) -> FloatArray:
@@ -165,11 +158,9 @@ def _shares(logs: FloatArray) -> FloatArray:
 
 
 def _against_one(logs: FloatArray) -> tuple[float, float]:
-    """Mean of the weights, and its distance from 1 in standard errors; 0 where it is exactly 1."""
+    """Mean of the weights, and its distance from 1 in standard errors."""
     with np.errstate(over="ignore", invalid="ignore"):
         values = np.exp(logs)
         mean = float(values.mean())
         error = float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan
-    if mean == 1.0:
-        return mean, 0.0
-    return mean, (mean - 1.0) / error if error > 0 else math.nan
+    return mean, z_from_one(mean, error)

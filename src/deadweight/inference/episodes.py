@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -70,12 +69,7 @@ def _weights_and_returns(weighting: Weighting | None, gamma: float, block: Block
     """(2, m) logarithms of the whole weights, and returns."""
     if weighting is None:
         return np.stack([np.zeros(block.n), block.returns(gamma)])
-    last = weighting.on(block).running.last
-    with np.errstate(divide="ignore"):
-        log_weights = np.log(last.values[:, 0])
-    if last.exponents is not None:
-        log_weights += last.exponents[:, 0] * math.log(2.0)
-    return np.stack([log_weights, block.returns(gamma)])
+    return np.stack([weighting.on(block).running.last.logs()[:, 0], block.returns(gamma)])
 
 
 def check_returns(returns: FloatArray, lowest: float, highest: float, first: int = 0) -> None:
