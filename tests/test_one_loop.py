@@ -46,4 +46,4 @@ def test_nothing_is_kept_with_a_block_under_a_string_or_an_id() -> None:
     keys = [(file, ast.unparse(call.args[0])) for file, call in calls("once")]
     assert keys, "whatever keeps things with a block now, look at that"
     assert {key for _, key in keys} == {"self"}, keys
-    assert [file for file, _ in calls("id")] == []
+    assert {file for file, _ in calls("id")} <= {"records/fill.py"}, "ids are no keys of what is computed"

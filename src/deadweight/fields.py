@@ -206,7 +206,7 @@ def table_of(field: Field, need: str, fix: str, error: type[DeadweightError] = E
 
 
 def stacked(field: Field) -> tuple[AnyArray, IntArray | None]:
-    """(folds, ...) the tables of all folds, and the fold of each episode (None: the only one), for the kernel."""
+    """(folds, ...) the tables of all folds, and the fold of each episode; None where there is but one."""
     if isinstance(field, ByFold):
         return np.stack([stacked(one)[0][0] for one in field.fields]), field.fold_of
     return table_of(field, "A walk at all levels needs tables of values", "Leave out the path.")[None], None

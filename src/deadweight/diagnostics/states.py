@@ -179,7 +179,7 @@ def bias_contributions(question: Question, dropped: BoolArray) -> FloatArray:
     mu = np.where(dropped[:, None], question.pi_b, question.pi_e("The state report"))
     visits = None if question.settled is None else occupancy(question.model, mu, question.gamma)
     if visits is not None:
-        contributions: FloatArray = -visits * question.delta[0]
+        contributions: FloatArray = -visits * question.delta.values[0]
         return contributions
     chain: Any = average_actions(question.model.P, mu).T.tocsr()
     d = question.model.d0
