@@ -40,6 +40,7 @@ class Block:
       horizon: H, the longest of them.
       part: the number of the part of the log that they come from, where it has several.
       first: episodes of that part that come before `log`.
+      walked_returns: by discount, what `returns` has found; a walk along the block sums them on its way.
     """
 
     part = 0
@@ -51,7 +52,7 @@ class Block:
         self.lengths: IntArray = log.lengths[rows]
         self.horizon = int(self.lengths.max())
         self._made: dict[Hashable, Any] = {}
-        self._returns: dict[float, FloatArray] = {}
+        self.walked_returns: dict[float, FloatArray] = {}
         self._pairs: dict[int, IntArray] = {}
         self._slice = slice(int(log.offsets[rows[0]]), int(log.offsets[rows[-1] + 1])) if contiguous else None
 
@@ -129,9 +130,9 @@ class Block:
 
     def returns(self, gamma: float) -> FloatArray:
         """(m,) discounted return of each episode."""
-        if gamma not in self._returns:
-            self._returns[gamma] = self._sum_rewards(gamma)
-        return self._returns[gamma]
+        if gamma not in self.walked_returns:
+            self.walked_returns[gamma] = self._sum_rewards(gamma)
+        return self.walked_returns[gamma]
 
     def _sum_rewards(self, gamma: float) -> FloatArray:
         log = self.log

@@ -105,11 +105,13 @@ class WeightedBlock:
 
     def returns(self, gamma: float) -> FloatArray:
         """(m,) discounted return of each episode."""
-        made = self._walks.get(gamma)
-        return self.steps.returns(gamma) if made is None else made.returns
+        return self.steps.returns(gamma)
 
     def walk(self, gamma: float) -> Walk | None:
         """All sums of one pass by the kernel; None where it takes neither this block nor these ratios."""
         if gamma not in self._walks:
-            self._walks[gamma] = walk(self.steps, self.weighting.for_kernel(self.steps.log), gamma)
+            made = walk(self.steps, self.weighting.for_kernel(self.steps.log), gamma)
+            self._walks[gamma] = made
+            if made is not None:
+                self.steps.walked_returns.setdefault(gamma, made.returns)
         return self._walks[gamma]
