@@ -80,6 +80,20 @@ def test_equal_gaps_stay_equal():
     np.testing.assert_array_equal(gaps[[1, 2, 4, 5]], 0.0)
 
 
+def test_mirror_images_have_the_same_gap():
+    """A walk on nine places that ends at both sides: rounding must not make two levels of one."""
+    P = np.zeros((9, 2, 10))
+    for place in range(9):
+        for action, right in enumerate((1 / 3, 2 / 3)):
+            P[place, action, place + 1 if place < 8 else 9] += right
+            P[place, action, place - 1 if place else 9] += 1 - right
+    walk = dw.TabularMDP(P, np.full((9, 2), -0.1), np.full(9, 1 / 9))
+    q = settle(walk, np.full((9, 2), 0.5), 1.0, 5).q
+    gap = q.max(axis=1) - q.min(axis=1)
+    np.testing.assert_array_equal(gap, gap[::-1])
+    assert len(np.unique(gap)) == 5
+
+
 def test_when_a_model_is_settled():
     problem = stochastic_lift(7)
     log = problem.sample(300, seed=0)
