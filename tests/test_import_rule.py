@@ -24,6 +24,7 @@ LAYERS = (
     "estimators",
     "misfit answers results inference negligible theory simulate io",
     "diagnostics verdict domains integrations doctor",
+    "background",
     "evaluation estimate",
     "testing experiments studies report benchmark",
     "cli __main__",

@@ -15,6 +15,7 @@ from deadweight.errors import DataError, first_few
 from deadweight.typing import AnyArray, IntArray, Labels
 
 LARGEST = 2**63 - 1
+LONGEST_LABEL = 80
 
 
 def is_dense(largest: int, distinct: int) -> bool:
@@ -100,6 +101,19 @@ def _written(label: Any) -> tuple[str, ...]:
     if isinstance(label, str):
         return (label,)
     return (repr(label),) if isinstance(label, int | float) else ()
+
+
+def visible(label: Any, longest: int = LONGEST_LABEL) -> str:
+    r"""A label as text on one line: control characters are spelt out, long labels are cut.
+
+    >>> visible("a\nb\u202e"), visible(3)
+    ('a\\nb\\u202e', '3')
+    """
+    text = str(plain(label))
+    shown = text if len(text) <= longest else text[: longest - 1] + "…"
+    return "".join(
+        sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii") for sign in shown
+    )
 
 
 def _as_integers(values: AnyArray) -> IntArray | None:

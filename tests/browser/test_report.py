@@ -14,7 +14,7 @@ import pytest
 from chromium import REQUIRED, chromium, why_not
 from evaluations import HOSTILE, ODD, hostile, lift, many_states
 
-from deadweight.report.markup import visible
+from deadweight.labels import visible
 
 pytestmark = pytest.mark.browser
 

@@ -10,12 +10,12 @@ import pytest
 from evaluations import ODD, lift, many_states
 
 import deadweight as dw
+from deadweight.background.path import MOST_STATES
 from deadweight.diagnostics import weights
 from deadweight.evaluation import Evaluation
 from deadweight.negligible.automatic import MIN_VISITS
 from deadweight.negligible.path import path_of
 from deadweight.report import Content, gather
-from deadweight.report.content.path import MOST_STATES
 
 
 @pytest.fixture(scope="module")

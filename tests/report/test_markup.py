@@ -9,7 +9,8 @@ from html.parser import HTMLParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deadweight.report.markup import data_block, element, visible
+from deadweight.labels import visible
+from deadweight.report.markup import data_block, element
 
 
 class Collector(HTMLParser):

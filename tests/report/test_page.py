@@ -12,8 +12,8 @@ from itertools import pairwise
 import pytest
 from evaluations import HOSTILE, ODD, hostile, lift, many_states
 
+from deadweight.labels import visible
 from deadweight.report import gather, render
-from deadweight.report.markup import visible
 
 VOID = {"meta", "link", "input", "line", "path", "circle", "rect", "polygon", "polyline"}
 

@@ -1,7 +1,8 @@
 """Markup: elements built so that text can never become markup by accident.
 
 Whatever is not `Markup` already is escaped, in element content and in attributes. Labels come from other
-people's logs and may hold HTML, quotes or line breaks; `visible` shows them as they are.
+people's logs and may hold HTML, quotes or line breaks;
+`deadweight.labels.visible` shows them as they are.
 """
 
 from __future__ import annotations
@@ -11,9 +12,6 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from deadweight.labels import plain
-
-LONGEST_LABEL = 80
 # Elements that are written without an end: HTML's void ones, and the shapes of SVG.
 EMPTY = frozenset({"meta", "link", "input", "line", "path", "circle", "rect", "polygon", "polyline"})
 
@@ -47,19 +45,6 @@ def element(tag: str, *children: object, **attributes: object) -> Markup:
 def join(children: Iterable[object], between: str = "") -> Markup:
     """Children one after another, escaped where they are not markup."""
     return Markup(between.join(_child(child) for child in children if child is not None))
-
-
-def visible(label: Any, longest: int = LONGEST_LABEL) -> str:
-    r"""A label as text on one line: control characters are spelt out, long labels are cut.
-
-    >>> visible("a\nb\u202e"), visible(3)
-    ('a\\nb\\u202e', '3')
-    """
-    text = str(plain(label))
-    shown = text if len(text) <= longest else text[: longest - 1] + "…"
-    return "".join(
-        sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii") for sign in shown
-    )
 
 
 def data_block(name: str, value: Mapping[str, Any]) -> Markup:

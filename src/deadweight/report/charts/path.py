@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from deadweight.background.path import Level, PathContent
 from deadweight.report.charts.scale import Scale, spanning, without_outliers
 from deadweight.report.charts.svg import (
     LEFT,
@@ -16,7 +17,6 @@ from deadweight.report.charts.svg import (
     line,
     polyline,
 )
-from deadweight.report.content.path import Level, PathContent
 from deadweight.report.markup import Markup, element
 from deadweight.report.numbers import Format, count
 

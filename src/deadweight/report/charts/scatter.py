@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
+from deadweight.background.states import StateRow
 from deadweight.report.charts.scale import Scale, spanning
 from deadweight.report.charts.svg import LEFT, RIGHT, WIDTH, bottom_axis, diamond, left_axis, line
-from deadweight.report.content.states import StateRow
 from deadweight.report.markup import Markup, element
 from deadweight.report.numbers import significant
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 
+from deadweight.background.weights import WeightsContent, WeightSummary
 from deadweight.report.charts.scale import Scale
 from deadweight.report.charts.svg import LEFT, RIGHT, band, bottom_axis, drawing, left_axis, polyline
-from deadweight.report.content.weights import WeightsContent, WeightSummary
 from deadweight.report.markup import Markup
 from deadweight.report.numbers import count, significant
 

@@ -7,13 +7,13 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from deadweight._version import __version__
+from deadweight.background.conventions import conventions
+from deadweight.background.data import DataCard, data_card
+from deadweight.background.path import PathContent, path_content
+from deadweight.background.states import StatesContent, states_content
+from deadweight.background.weights import WeightsContent, weights_content
 from deadweight.evaluation import Evaluation
-from deadweight.report.content.conventions import conventions
-from deadweight.report.content.data import DataCard, data_card
 from deadweight.report.content.estimates import EstimateRow, estimate_rows
-from deadweight.report.content.path import PathContent, path_content
-from deadweight.report.content.states import StatesContent, states_content
-from deadweight.report.content.weights import WeightsContent, weights_content
 from deadweight.results import Estimate
 from deadweight.verdict import Verdict
 

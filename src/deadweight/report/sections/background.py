@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from deadweight.background.data import DataCard
 from deadweight.report.content import Content
-from deadweight.report.content.data import DataCard
 from deadweight.report.markup import Markup, element
 from deadweight.report.numbers import count, share, significant
 from deadweight.report.sections.parts import facts, section

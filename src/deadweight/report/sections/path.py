@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from deadweight.background.path import Level, PathContent
 from deadweight.report.charts.path import PathChart
 from deadweight.report.charts.svg import line
 from deadweight.report.content import Content
-from deadweight.report.content.path import Level, PathContent
 from deadweight.report.markup import Markup, data_block, element
 from deadweight.report.numbers import Format, count, signed, significant
 from deadweight.report.sections.parts import figure, key_entry, note, scrolling, section

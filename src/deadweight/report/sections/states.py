@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from deadweight.background.states import StateRow, StatesContent
 from deadweight.report.charts.scatter import scatter
 from deadweight.report.charts.svg import diamond
 from deadweight.report.content import Content
-from deadweight.report.content.states import StateRow, StatesContent
 from deadweight.report.markup import Markup, element
 from deadweight.report.numbers import count, significant
 from deadweight.report.sections.parts import figure, key_entry, note, row, scrolling, section

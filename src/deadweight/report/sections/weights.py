@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from deadweight.background.weights import WeightsContent, WeightSummary
 from deadweight.report.charts.svg import line
 from deadweight.report.charts.weights import distribution, ess_by_step
 from deadweight.report.content import Content
-from deadweight.report.content.weights import WeightsContent, WeightSummary
 from deadweight.report.markup import Markup, element
 from deadweight.report.numbers import count, share, significant
 from deadweight.report.sections.parts import figure, key_entry, note, row, section, table

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import date
 
 from deadweight._version import __version__
+from deadweight.labels import visible
 from deadweight.question import Question
-from deadweight.report.markup import visible
 from deadweight.results import Estimate
 
 FINISHED = {

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from deadweight.diagnostics.states import state_report_of
 from deadweight.drops import Drop
+from deadweight.labels import visible
 from deadweight.question import Question
-from deadweight.report.markup import visible
 
 MOST_STATES = 200
 

@@ -11,10 +11,10 @@ from deadweight.answers import Answers, Plan
 from deadweight.drops import Drop
 from deadweight.estimators.names import recipe
 from deadweight.inference.student_t import ONE_EPISODE, t_quantile
+from deadweight.labels import visible
 from deadweight.negligible.automatic import MIN_VISITS
 from deadweight.negligible.path import EpsilonPath, path_of
 from deadweight.question import Question
-from deadweight.report.markup import visible
 
 PATH_OF = "C-WSPDIS"
 MOST_LEVELS = 30
