@@ -15,7 +15,7 @@ import numpy as np
 
 from deadweight.domains import taxi
 from deadweight.estimate import answer, estimate
-from deadweight.estimators.names import recipe
+from deadweight.estimators.names import estimator_of
 from deadweight.negligible.columns import level_by_level
 from deadweight.negligible.levels import Levels, make_levels
 from deadweight.negligible.path import epsilon_path
@@ -65,7 +65,7 @@ def main(episodes: int = 500, horizon: int = 30) -> int:
         return estimate("IS", log, problem.pi_e, problem.pi_b, interval=None)
 
     def path(name: str, some: Levels = levels) -> Callable[[], object]:
-        return lambda: sweep(question, recipe(name), some)
+        return lambda: sweep(question, estimator_of(name), some)
 
     print(f"{log.n_steps:,} steps, {len(levels):,} levels; one IS pass {seconds(one_pass, 20) * 1e3:.2f} ms")
     middle = report("path of WSIS, against one IS pass", ratios(path("WSIS"), one_pass))

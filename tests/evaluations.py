@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 import deadweight as dw
-from deadweight.evaluation import Evaluation
+from deadweight.results.evaluation import Evaluation
 
 HOSTILE = (
     "<script>window.hacked = 1</script>",
@@ -82,7 +82,7 @@ ODD: dict[str, Callable[[], Evaluation]] = {
     "single steps dropped": lambda: dw.evaluate(
         _one_step(), [[0.2, 0.8]], HALF, ["WSPDIS"], drop=np.array([True, False, True])
     ),
-    "no interval": lambda: dw.evaluate(_one_step(), [[0.2, 0.8]], HALF, interval=None),
+    "no interval": lambda: dw.evaluate(_one_step(), [[0.2, 0.8]], HALF, interval=None, background=True),
     "behaviour alone": lambda: dw.evaluate(_one_step(), [[0.2, 0.8]], HALF, ["BEHAVIOUR"]),
     "guaranteed": lambda: dw.evaluate(
         _one_step(), [[0.2, 0.8]], HALF, ["WIS", "WSIS"], interval="guaranteed", return_range=(0, 2)

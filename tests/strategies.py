@@ -56,8 +56,10 @@ class Case:
         return len(self.episodes)
 
     def estimate(self, name: str, **options: Any) -> dw.Estimate:
-        """The library's estimate of this problem, without an interval unless one is asked for."""
-        options = {"drop": self.drop, "gamma": self.gamma, "interval": None, "solve": "longest", **options}
+        """The library's estimate of this problem, with all its numbers; no interval by default."""
+        also = ("std_error", "bias", "ess_steps")
+        fixed = {"drop": self.drop, "gamma": self.gamma, "interval": None, "also": also, "solve": "longest"}
+        options = {**fixed, **options}
         return dw.estimate(name, self.log, self.pi_e, self.pi_b, **options)
 
     def __repr__(self) -> str:

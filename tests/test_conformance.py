@@ -11,7 +11,7 @@ from strategies import random_policy
 import deadweight as dw
 from deadweight import testing
 from deadweight.drops import Drop
-from deadweight.estimators.names import RECIPES
+from deadweight.estimators.names import BUILT_IN
 
 STATES, ACTIONS = 4, 3
 RNG = np.random.default_rng(11)
@@ -25,27 +25,7 @@ for corrected in ("SIS", "WSIS", "SPDIS", "WSPDIS"):
     PLAIN_OF["C-" + corrected] = PLAIN_OF[corrected]
 
 
-def make_log(cut: bool, n: int = 25, longest: int = 9, seed: int = 3, whole: bool = False) -> dw.Trajectories:
-    """A ragged log; with `cut` half of the episodes are truncated, some with a successor."""
-    rng = np.random.default_rng(seed)
-    lengths = rng.integers(1, longest + 1, size=n)
-    steps = int(lengths.sum())
-    states = rng.integers(STATES, size=steps)
-    rewards = rng.integers(-3, 4, size=steps).astype(float) if whole else rng.normal(size=steps)
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    following = np.append(states[1:], 0)
-    following[offsets[1:] - 1] = np.where(rng.random(n) < 0.4, -1, rng.integers(STATES, size=n))
-    return dw.Trajectories(
-        states,
-        rng.integers(ACTIONS, size=steps),
-        rewards,
-        offsets,
-        terminated=rng.random(n) < 0.5 if cut else None,
-        next_states=following if cut else None,
-    )
-
-
-ENDED, CUT = make_log(cut=False), make_log(cut=True)
+ENDED, CUT = testing.example_log(cut=False), testing.example_log(cut=True)
 FLAGS = Drop(steps=RNG.random(CUT.n_steps) < 0.4)
 VARIANTS: list[tuple[dw.Trajectories, dict[str, Any]]] = [
     (ENDED, {"drop": [1, 3], "gamma": 1.0}),
@@ -77,6 +57,12 @@ def test_checks_that_hold_for_all(name: str, check: Any, variant: int) -> None:
     check(name, log, PI_E, PI_B, **fitting(name, settings, log))
 
 
+@pytest.mark.parametrize("name", dw.ESTIMATORS)
+def test_what_an_added_estimator_is_checked_for_holds_for_all(name: str) -> None:
+    fixed = {"gamma": 1.0, "mode": "corrected"} if "SDRE" in name else {}
+    testing.check_one(BUILT_IN[name], **fixed)
+
+
 @pytest.mark.parametrize("name", PLAIN_OF)
 def test_empty_drop_is_the_plain_estimator(name: str) -> None:
     for log, settings in VARIANTS:
@@ -86,7 +72,7 @@ def test_empty_drop_is_the_plain_estimator(name: str) -> None:
 
 @pytest.mark.parametrize("name", dw.ESTIMATORS)
 def test_plain_names_ignore_the_drop(name: str) -> None:
-    assert RECIPES[name].state_based == (name in PLAIN_OF)
+    assert BUILT_IN[name].is_state_based == (name in PLAIN_OF)
     if name in PLAIN_OF:
         return
     with_drop = dw.estimate(name, ENDED, PI_E, PI_B, drop=[0, 1, 2, 3])
@@ -119,8 +105,8 @@ def test_conditional_with_the_same_policies(given: str) -> None:
 @pytest.mark.parametrize("name", dw.ESTIMATORS)
 def test_many_blocks_and_workers(name: str) -> None:
     """More cells than a block holds, so that threads really share the work."""
-    log = make_log(cut=False, n=3_000, longest=40, seed=5)
-    settings = {"drop": [1, 3], "interval": None, "finished": "absorb"}
+    log = testing.example_log(cut=False, n=3_000, longest=40, seed=5)
+    settings = {"drop": [1, 3], "interval": None, "also": ["std_error", "bias"], "finished": "absorb"}
     testing.check_workers(name, log, PI_E, PI_B, workers=(1, 2, 7), **settings)
 
 

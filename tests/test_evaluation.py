@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import deadweight as dw
-from deadweight.drops import NOTHING_DROPPED
 from deadweight.errors import OptionError, UnknownEstimator
+from deadweight.estimators.names import estimator_of
 from deadweight.results import Estimate, Interval
-from deadweight.verdict import contradicts
+from deadweight.verdict import contradicts, table_verdict
 
 
 @pytest.fixture(scope="module")
@@ -23,19 +23,12 @@ def ev() -> dw.Evaluation:
 def made_up(name: str, lower: float, upper: float, ess: float | None = 100.0) -> Estimate:
     centre = (lower + upper) / 2
     return Estimate(
-        name,
-        centre,
+        about=estimator_of(name).about,
+        value=centre,
         n_episodes=100,
-        std_error=lambda: 1.0,
-        make_interval=lambda _: Interval(lower, upper, upper - centre, 0.0),
+        bounds=Interval(lower, upper, upper - centre, 0.0, "student-t", "V(pi_e)", centre),
         level=0.95,
         ess=ess,
-        ess_steps=lambda: None,
-        bias=lambda: 0.0,
-        drop=NOTHING_DROPPED,
-        dropped_share=0.0,
-        flags=(),
-        details={},
     )
 
 
@@ -97,13 +90,12 @@ def test_what_contradicts_a_headline(name, lower, upper, ess, expected):
 
 
 def test_estimates_that_disagree_allow_no_verdict(ev):
-    question, conventions = ev.question, ev.conventions
     better, worse = made_up("C-WSPDIS", 1.0, 2.0), made_up("WDR", -2.0, -1.0)
     agreeing = made_up("WDR", 3.0, 4.0)
 
     def answer(*estimates: Estimate) -> str:
         table = {estimate.name: estimate for estimate in estimates}
-        return dw.Evaluation(table, question, 0.0, conventions).verdict.answer
+        return table_verdict(table, 0.0).answer
 
     assert answer(better) == "better"
     assert answer(better, worse) == "cannot tell"

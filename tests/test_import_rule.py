@@ -16,21 +16,21 @@ ROOT = Path(deadweight.__file__).parent
 
 # From the lowest to the highest; a module or package may use its own layer and those below it.
 LAYERS = (
-    "_version terminal errors memory typing atomic threads _kernel kernel arithmetic labels checks states",
+    "_version terminal errors memory typing atomic threads _kernel kernel arithmetic labels checks states results",
     "trajectories policies mdp transitions chains running behaviour logs",
     "blocks fields pairs walks weighted_block weighting",
     "summaries executors stored reduction records level_walks ends",
     "model settling options question drops",
     "estimators",
-    "misfit answers results inference negligible theory simulate io",
+    "misfit answers inference negligible theory simulate io",
     "diagnostics verdict domains integrations doctor",
     "background",
-    "evaluation estimate",
+    "estimate",
     "testing experiments studies report benchmark",
     "cli __main__",
 )
 # What a method of a result opens when it is called: (module, what it imports inside the method).
-DOORS = {("evaluation", "report")}
+DOORS = {("results", "report")}
 LEVEL = {unit: level for level, line in enumerate(LAYERS) for unit in line.split()}
 HEAVY = [
     "duckdb",

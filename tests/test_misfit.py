@@ -8,7 +8,7 @@ import pytest
 import deadweight as dw
 from deadweight.answers import Answers, Plan
 from deadweight.drops import NOTHING_DROPPED
-from deadweight.estimators.names import recipe
+from deadweight.estimators.names import MODEL
 from deadweight.misfit import Misfit, ModelCheck
 from deadweight.question import ask
 from deadweight.studies.ends import ergodic, table_without_flags
@@ -21,7 +21,7 @@ def random_endings(episodes=500, seed=0):
 
 
 def checked(log, pi_e, pi_b, **options):
-    return dw.estimate("DM", log, pi_e, pi_b, **options).details["model_check"]
+    return dw.estimate("DM", log, pi_e, pi_b, **options).model_check
 
 
 def test_random_endings_are_found_and_said_first():
@@ -30,7 +30,7 @@ def test_random_endings_are_found_and_said_first():
     flagged = {name for name in ev if "model-misfit" in ev[name].flags}
     assert {"DM", "WDR", "WDRSIS"} <= flagged
     assert flagged.isdisjoint({"BEHAVIOUR", "WIS", "WPDIS"})
-    assert abs(ev["DM"].details["model_check"].z) > 20
+    assert abs(ev["DM"].model_check.z) > 20
     assert ev.headline.name == "WPDIS"
     assert ev.verdict.reasons[0].startswith("The model does not fit the log: over 10 steps")
     assert "rests on WPDIS" in ev.verdict.reasons[0]
@@ -109,7 +109,7 @@ def test_episodes_cut_early_are_not_compared():
 def test_without_an_interval_nothing_is_checked():
     problem = ergodic()
     question = ask(random_endings(50), problem.pi_e, problem.pi_b)
-    plan = Plan(question, "DM", recipe("DM"), NOTHING_DROPPED)
+    plan = Plan(question, MODEL.variant(), NOTHING_DROPPED)
     assert Answers(question, [plan]).misfit(plan) is None
     assert checked(random_endings(50), problem.pi_e, problem.pi_b, interval=None) is None
 

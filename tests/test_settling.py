@@ -11,7 +11,7 @@ from deadweight.answers import Answers, Plan
 from deadweight.diagnostics import state_report
 from deadweight.domains import stochastic_lift
 from deadweight.drops import NOTHING_DROPPED
-from deadweight.estimators.names import recipe
+from deadweight.estimators.names import MODEL
 from deadweight.inference.episodes import influences
 from deadweight.mdp import backward
 from deadweight.negligible import epsilon_path, q_gap
@@ -131,7 +131,7 @@ def test_the_influence_of_an_episode_is_its_derivative(gamma):
     problem = stochastic_lift(5)
     log, times = problem.sample(12, seed=3), 400
     question = ask(log, problem.pi_e, problem.pi_b, gamma)
-    plan = Plan(question, "DM", recipe("DM"), NOTHING_DROPPED)
+    plan = Plan(question, MODEL.variant(), NOTHING_DROPPED)
     expected = influences(Answers(question, [plan]), plan)
     many = np.tile(np.arange(log.n_episodes), times)
     value = dw.estimate("DM", log, problem.pi_e, problem.pi_b, gamma=gamma, interval=None).value

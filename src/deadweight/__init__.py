@@ -5,8 +5,8 @@ from deadweight._version import __version__
 from deadweight.behaviour import cross_fitted_propensities, estimate_behaviour
 from deadweight.doctor import doctor
 from deadweight.estimate import estimate, evaluate
+from deadweight.estimators.estimator import Estimator
 from deadweight.estimators.names import ESTIMATORS
-from deadweight.evaluation import Evaluation
 from deadweight.inference import confidence_sequence
 from deadweight.integrations.registration import register_when_imported
 from deadweight.io import from_minari, read, read_policy, record
@@ -15,17 +15,17 @@ from deadweight.model import fit_mdp
 from deadweight.negligible import EpsilonPath, epsilon_path
 from deadweight.options import PUBLISHED
 from deadweight.policies import TabularPolicy
-from deadweight.results import Estimate
+from deadweight.results import Estimate, Evaluation, Verdict
 from deadweight.simulate import simulate
 from deadweight.states import StateSet
 from deadweight.trajectories import Trajectories
-from deadweight.verdict import Verdict
 
 __all__ = [
     "ESTIMATORS",
     "PUBLISHED",
     "EpsilonPath",
     "Estimate",
+    "Estimator",
     "Evaluation",
     "StateSet",
     "TabularMDP",

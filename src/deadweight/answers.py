@@ -13,15 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.blocks import Block
+from deadweight.blocks import Block, discounted_sum
 from deadweight.drops import NOTHING_DROPPED, Drop
 from deadweight.estimators.base import Family, Fit
-from deadweight.estimators.names import RECIPES, Recipe, missing_advantage
+from deadweight.estimators.builders import missing_advantage
+from deadweight.estimators.estimator import Estimator
+from deadweight.estimators.names import MODEL
+from deadweight.estimators.product import ProductFamily
+from deadweight.estimators.trajectory import Behaviour
 from deadweight.fields import Field
 from deadweight.misfit import Misfit, ModelCheck, can_check
 from deadweight.question import Question
 from deadweight.reduction import reduce_log
-from deadweight.running import scale
+from deadweight.running import scale, times
 from deadweight.summaries import Kish, Moments, z_from_one
 from deadweight.typing import FloatArray
 from deadweight.weighting import Weighting
@@ -29,47 +33,63 @@ from deadweight.weighting import Weighting
 # Fewer effective episodes than this carry no conclusion.
 FEW_EPISODES = 10.0
 
+Compute = Callable[[Block], FloatArray]
+
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """One name with its drop."""
+    """One estimator with its drop."""
 
     question: Question
-    name: str
-    recipe: Recipe
+    estimator: Estimator
     drop: Drop
+
+    @property
+    def name(self) -> str:
+        """The name of the estimator."""
+        return self.estimator.name
 
     @cached_property
     def weighting(self) -> Weighting:
         """The kept ratios."""
         kept = self.drop.weighting(self.question.pair)
-        keeps_first = self.recipe.contains_correction and not self.question.options.drop_first
+        keeps_first = self.estimator.contains_correction and not self.question.options.drop_first
         return kept.keeping_first() if keeps_first else kept
 
     @cached_property
     def family(self) -> Family:
         """The sums of the estimate."""
-        return self.recipe.build(self.question, self.weighting)
+        return self.estimator.build(self.question, self.weighting)
 
     @cached_property
     def missing(self) -> Family | None:
         """The sums of its bias; None where there is none, or none that could be estimated."""
         if self.weighting.drop is None or self.question.pair.pi_e is None:
             return None
-        return missing_advantage(self.question, self.weighting, self.recipe.whole_episode)
+        return missing_advantage(self.question, self.weighting, self.estimator.whole_episode)
+
+    @cached_property
+    def plain_terms(self) -> Compute | None:
+        """The per-episode terms of which the estimate is the mean; None where it is no plain mean."""
+        family = self.family
+        if isinstance(family, Behaviour):
+            return partial(returns, family.gamma)
+        if not isinstance(family, ProductFamily) or self.estimator.is_weighted:
+            return None
+        return partial(_plain_sums, family)
 
     @property
     def corrects_itself(self) -> bool:
         """Whether the estimate holds the correction of its bias already."""
-        return self.recipe.corrected or self.recipe.contains_correction
+        return self.estimator.is_corrected or self.estimator.contains_correction
 
     @cached_property
     def corrected(self) -> Plan:
         """The corrected estimate with the same terms and the same drop; itself where there is no other."""
-        made = RECIPES.get("C-" + self.name)
-        if made is None or self.missing is None:
+        made = self.estimator.corrected
+        if made is None or self.corrects_itself or self.missing is None:
             return self
-        return Plan(self.question, "C-" + self.name, made, self.drop)
+        return Plan(self.question, made, self.drop)
 
     @cached_property
     def counterparts(self) -> tuple[Plan, ...]:
@@ -79,23 +99,20 @@ class Plan:
         per-decision one: each is checked by the other. There are none where that is not wanted, not possible,
         or where the values of the model would not fit in memory.
         """
-        question = self.question
-        if not (self.recipe.product and question.options.cross_check and question.can_solve_model):
+        question, other = self.question, self.estimator.counterpart
+        if other is None or not (question.options.cross_check and question.can_solve_model):
             return ()
-        letter = "W" if self.recipe.weighted else ""
-        name = f"C-{letter}SPDIS" if self.recipe.contains_correction else f"{letter}DRSIS"
-        model_alone = Plan(question, "DM", RECIPES["DM"], NOTHING_DROPPED)
-        return Plan(question, name, RECIPES[name], self.drop), model_alone
+        return Plan(question, other, self.drop), Plan(question, MODEL.variant(), NOTHING_DROPPED)
 
     @property
     def uses_model(self) -> bool:
         """Whether a model stands behind the estimate, or behind what its drop costs."""
-        return self.recipe.contains_correction or self.name == "DM" or self.missing is not None
+        return self.estimator.uses_model or self.missing is not None
 
     @property
     def estimand(self) -> str:
         """What the estimate is an estimate of."""
-        if self.name == "BEHAVIOUR":
+        if self.estimator.is_naive:
             return "V(pi_b)"
         return "V(pi_e)" if self.weighting.drop is None or self.corrects_itself else "V(mu_D)"
 
@@ -109,6 +126,7 @@ class Answers:
         self._sums: dict[Hashable, Any] = {}
         self._fits: dict[Plan, Fit] = {}
         self._std_errors: dict[Plan, float] = {}
+        self._paired: dict[Plan, float] = {}
         self._dropped_shares: dict[Field, float] = {}
         self._misfit: Misfit | None = None
 
@@ -117,11 +135,16 @@ class Answers:
         families = [plan.family for plan in (*self.plans, *counterparts)]
         if with_bias:
             families += [plan.missing for plan in self.plans if plan.missing is not None]
-        self._sum(families, [plan.weighting for plan in self.plans if plan.recipe.product])
+        self._sum(families, [plan.weighting for plan in self.plans if plan.estimator.is_product])
 
-    def prepare_std_errors(self, plans: Iterable[Plan] | None = None) -> None:
-        """The second pass, for all plans at once."""
-        wanted = []
+    def prepare_std_errors(self, plans: Iterable[Plan] | None = None, paired: Iterable[Plan] = ()) -> None:
+        """The second pass, for all plans at once.
+
+        Args:
+          plans: whose standard error is wanted; None for all.
+          paired: those whose distance to the mean return is to have a standard error as well.
+        """
+        wanted: dict[Plan, Compute] = {}
         for plan in self.plans if plans is None else plans:
             fit = self.fit(plan)
             if plan in self._std_errors:
@@ -129,20 +152,37 @@ class Answers:
             if fit.influence is None:
                 self._std_errors[plan] = float("nan") if fit.std_error is None else fit.std_error
             else:
-                wanted.append((plan, fit.influence))
+                wanted[plan] = fit.influence
+        apart = {plan: self.influence(plan) for plan in paired if plan not in self._paired}
         check = self._check_to_make() if plans is None else None
-        if not wanted and check is None:
+        if not wanted and not apart and check is None:
             return
-        asked = [influence for _, influence in wanted]
-        if check is not None:
-            asked += [check.difference, check.returns]
-        summarise = partial(_influence_moments, asked)
+        computed = {**apart, **wanted}  # each of them once
+        place = {plan: number for number, plan in enumerate(computed)}
+        summarise = partial(
+            _influence_moments,
+            list(computed.values()),
+            [place[plan] for plan in wanted],
+            [place[plan] for plan in apart],
+            self.question.gamma,
+            check,
+        )
         moments: list[Moments] = reduce_log(self.question.parts, summarise, self.question.workers)
         if check is not None:
-            returns, difference = moments.pop(), moments.pop()
-            self._misfit = check.finish(difference, returns)
-        for (plan, _), moment in zip(wanted, moments, strict=True):
-            self._std_errors[plan] = moment.std_error
+            of_returns, difference = moments.pop(), moments.pop()
+            self._misfit = check.finish(difference, of_returns)
+        errors = iter([moment.std_error for moment in moments])
+        self._std_errors.update((plan, next(errors)) for plan in wanted)
+        self._paired.update((plan, next(errors)) for plan in apart)
+
+    def influence(self, plan: Plan) -> Compute:
+        """The influence of a block's episodes on the estimate, up to a constant."""
+        # A model that was given, not fitted: no episode moves the estimate.
+        return plan.plain_terms or self.fit(plan).influence or _no_influence
+
+    def paired_std_error(self, plan: Plan) -> float | None:
+        """The standard error of the distance to the mean return, where `prepare_std_errors` made it."""
+        return self._paired.get(plan)
 
     def _check_to_make(self) -> ModelCheck | None:
         """The check of the model, if a plan rests on it and it has not been checked."""
@@ -162,7 +202,7 @@ class Answers:
     def fit(self, plan: Plan) -> Fit:
         """The estimate of a plan."""
         if plan not in self._fits:
-            self._fits[plan] = plan.family.finish(self.sums(plan), plan.recipe.weighted)
+            self._fits[plan] = plan.family.finish(self.sums(plan), plan.estimator.is_weighted)
         return self._fits[plan]
 
     def std_error(self, plan: Plan) -> float:
@@ -178,7 +218,7 @@ class Answers:
             return None
         self._sum([plan.missing])
         # Estimators without products have no weights of their own: theirs is the self-normalised bias.
-        weighted = plan.recipe.weighted or not plan.recipe.product
+        weighted = plan.estimator.is_weighted or not plan.estimator.is_product
         return -plan.missing.finish(self._sums[plan.missing.key], weighted).value
 
     def disagreement(self, plan: Plan) -> float | None:
@@ -187,30 +227,31 @@ class Answers:
         That is the estimate which leans the other way. Where only a few episodes carry the weights, both
         are carried by the same few, and the model alone is asked as well.
         """
-        if not plan.counterparts:
-            return None
-        ess = self.ess(plan)
-        others = plan.counterparts if ess is not None and ess < FEW_EPISODES else plan.counterparts[:1]
-        value = self.fit(plan.corrected).value
-        return max(abs(value - self.fit(other).value) for other in others)
+        others = [self.fit(other).value for other in plan.counterparts]
+        return apart(self.fit(plan.corrected).value, self.ess(plan), others)
 
     def ess(self, plan: Plan) -> float | None:
         """Kish effective sample size of the final weights."""
-        if not plan.recipe.product:
+        if not plan.estimator.is_product:
             return None
         self._sum([], [plan.weighting])
         return float(self._sums[_ess_key(plan.weighting)].ess[0])
 
+    def effective(self, plan: Plan) -> float:
+        """How many episodes carry the estimate: all of them where there are no weights."""
+        ess = self.ess(plan)
+        return self.question.n if ess is None else ess
+
     def mean_weight_z(self, plan: Plan) -> float | None:
         """How far the mean of the final weights is from 1, in standard errors; 0 where it is exactly 1."""
-        if not plan.recipe.product:
+        if not plan.estimator.is_product:
             return None
         self._sum([], [plan.weighting])
         return mean_z(self._sums[_ess_key(plan.weighting)], self.question.n)
 
     def ess_steps(self, plan: Plan) -> FloatArray | None:
         """(T,) the same for each step."""
-        if not plan.recipe.product:
+        if not plan.estimator.is_product:
             return None
         summarise = partial(_step_sizes, plan.weighting, self.question.options.finished)
         steps: Kish = reduce_log(self.question.parts, summarise, self.question.workers)[0]
@@ -244,12 +285,49 @@ def _block_sums(families: list[Family], weightings: list[Weighting], block: Bloc
     return sums + [Kish.of(weighting.on(block).final) for weighting in weightings]
 
 
-def _influence_moments(influences: list[Callable[[Block], FloatArray]], block: Block) -> list[Moments]:
-    return [Moments.of(influence(block)) for influence in influences]
+def _influence_moments(
+    influences: list[Compute],
+    wanted: list[int],
+    apart: list[int],
+    gamma: float,
+    check: ModelCheck | None,
+    block: Block,
+) -> list[Moments]:
+    """Of the influences in some places, of the distance to the return of those in others, of a check."""
+    values = [influence(block) for influence in influences]
+    moments = [Moments.of(values[place]) for place in wanted]
+    moments += [Moments.of(values[place] - block.returns(gamma)) for place in apart]
+    if check is not None:
+        moments += [Moments.of(check.difference(block)), Moments.of(check.returns(block))]
+    return moments
+
+
+def returns(gamma: float, block: Block) -> FloatArray:
+    """(m,) discounted returns, as a `Compute` once gamma is given."""
+    return block.returns(gamma)
+
+
+def _plain_sums(family: ProductFamily, block: Block) -> FloatArray:
+    total = np.zeros(block.n)
+    for terms in family.terms(block):
+        product = times(terms.weights, terms.values)
+        with np.errstate(over="ignore", invalid="ignore"):  # weights that left the range: flagged "overflow"
+            total += discounted_sum(product, family.gamma) if terms.per_step else product[:, 0]
+    return total
+
+
+def _no_influence(block: Block) -> FloatArray:
+    return np.zeros(block.n)
 
 
 def _step_sizes(weighting: Weighting, finished: str, block: Block) -> list[Kish]:
     return [Kish.of(weighting.on(block).running, block.members(finished))]
+
+
+def apart(value: float, ess: float | None, others: Sequence[float]) -> float | None:
+    """Distance of an estimate to its first check; with few effective episodes the largest to any of them."""
+    some = others if ess is not None and ess < FEW_EPISODES else others[:1]
+    return max((abs(value - other) for other in some), default=None)
 
 
 def mean_z(weights: Kish, n: int) -> float:

@@ -42,6 +42,18 @@ class Drop:
         """The kept ratios of this drop."""
         return Weighting(pair, self.field)
 
+    @property
+    def labels(self) -> list[Any]:
+        """Labels of the dropped states."""
+        return [] if self.states is None else self.states.states
+
+    @property
+    def origin(self) -> str:
+        """Where the drop comes from, in words."""
+        if self.steps is not None:
+            return "single steps, as given"
+        return "none" if self.states is None else self.states.origin
+
     def flags(self, log: Trajectories) -> BoolArray:
         """(steps,) which steps of the log are dropped."""
         return np.zeros(log.n_steps, dtype=bool) if self.field is None else self.field.along(log)

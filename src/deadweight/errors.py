@@ -93,6 +93,13 @@ class TooLarge(DeadweightError):
         self.problem = problem
 
 
+class NotAsked(DeadweightError, AttributeError):
+    """A part of a result that takes work of its own and was not asked for.
+
+    It is an AttributeError as well: `hasattr` says False, and `getattr` takes a default.
+    """
+
+
 class MissingExtra(DeadweightError, ImportError):
     """A feature whose optional dependency is not installed."""
 

@@ -9,11 +9,12 @@ from typing import Any
 
 from deadweight._version import __version__
 from deadweight.answers import FEW_EPISODES, Answers, Plan
+from deadweight.background import background_of
 from deadweight.drops import NOTHING_DROPPED, Drop, drop_of
-from deadweight.errors import OptionError
-from deadweight.estimators.names import recipe
-from deadweight.evaluation import Evaluation
-from deadweight.inference import check_interval, interval_maker
+from deadweight.errors import OptionError, did_you_mean
+from deadweight.estimators.estimator import Estimator
+from deadweight.estimators.names import NAIVE, estimator_of
+from deadweight.inference import PAIRED, check_interval, make_interval
 from deadweight.inference.episodes import influences
 from deadweight.io.open import Source, with_log
 from deadweight.misfit import Misfit
@@ -21,16 +22,22 @@ from deadweight.negligible.automatic import states_by_rule
 from deadweight.negligible.coverage import NEARLY_ALL
 from deadweight.options import read_options
 from deadweight.question import Log, Policy, Question, ask
-from deadweight.results import Estimate, Interval
+from deadweight.results import Estimate, Evaluation, headline_of
+from deadweight.results.base import ABSENT
+from deadweight.verdict import table_verdict
 
 __all__ = ["Policy", "Source", "answer", "estimate", "evaluate"]
 
 DEFAULT_TABLE = ("BEHAVIOUR", "DM", "WIS", "WSIS", "WPDIS", "WSPDIS", "C-WSPDIS", "WDR", "WDRSIS")
 DEFAULT_WITHOUT_PI_E = ("BEHAVIOUR", "WIS", "WPDIS")
+# Parts of an estimate that are made only if they are asked for, or an interval needs them.
+ALSO = ("std_error", "bias", "ess_steps", "influence")
+# More steps than this are not listed one by one unless somebody asks.
+MOST_STEPS = 10_000
 
 
 def estimate(
-    name: str,
+    name: str | Estimator,
     log: Source,
     pi_e: Policy = None,
     pi_b: Policy = None,
@@ -39,6 +46,7 @@ def estimate(
     gamma: float = 1.0,
     interval: str | None = "auto",
     level: float = 0.95,
+    also: Sequence[str] = (),
     workers: int = 1,
     ray_address: str | None = None,
     **options: Any,
@@ -46,15 +54,18 @@ def estimate(
     """The value of pi_e by one estimator.
 
     Args:
-      name: such as "WPDIS" or "WSPDIS"; `deadweight.ESTIMATORS` lists them.
+      name: such as "WPDIS" or "WSPDIS"; `deadweight.ESTIMATORS` lists them. Or an `Estimator`.
       log: episodes of the behaviour policy: a log in memory, a stream, or the path (or paths) of one on disk.
         Parquet that is larger than a part is read part by part, see `deadweight.io.stream`.
       pi_e: evaluation policy; None takes the log's target_prob.
       pi_b: behaviour policy; None takes the log's propensities.
-      drop: what a state-based name drops; a plain name ignores it. See `deadweight.drops`.
+      drop: what a state-based name drops; a plain name ignores it. See `deadweight.drops`. A function is
+        given the question (`deadweight.question.Question`) and returns any of these.
       gamma: discount in (0, 1].
       interval: kind of confidence interval, or None.
       level: its confidence level.
+      also: parts of the estimate that take work of their own, to be made even if the interval does not need
+        them: "std_error", "bias", "ess_steps", "influence".
       workers: threads on a log in memory, processes on Parquet; the result does not depend on it.
       ray_address: for Parquet, the Ray cluster that does the work, or "local" to start one.
       **options: see `deadweight.options.Options`.
@@ -68,7 +79,10 @@ def estimate(
 
     def use(found: Log) -> Estimate:
         question = ask(found, pi_e, pi_b, gamma, read_options(options), workers)
-        return answer(question, [name], drop, interval, level)[name]
+        steps = ["ess_steps"] if interval is not None and question.horizon <= MOST_STEPS else []
+        wanted = [*_checked_also(also), *steps]
+        made = estimator_of(name)
+        return answer(question, [made], drop, interval, level, wanted)[made.name][1]
 
     return with_log(log, use, workers=workers, ray_address=ray_address)
 
@@ -77,13 +91,15 @@ def evaluate(
     log: Source,
     pi_e: Policy = None,
     pi_b: Policy = None,
-    estimators: Sequence[str] | None = None,
+    estimators: Sequence[str | Estimator] | None = None,
     drop: Any = "auto",
     *,
     baseline: float | None = None,
     gamma: float = 1.0,
     interval: str | None = "auto",
     level: float = 0.95,
+    also: Sequence[str] = (),
+    background: bool | None = None,
     workers: int = 1,
     ray_address: str | None = None,
     **options: Any,
@@ -91,8 +107,10 @@ def evaluate(
     """A table of estimates that share one model and one pass over the log.
 
     Args:
-      estimators: names; None takes a sensible table with the naive average and the direct method in it.
+      estimators: names, or `Estimator` objects; None takes a sensible table with the naive average and the
+        direct method in it.
       baseline: the value to beat; None compares with the behaviour policy.
+      background: make what `report` shows beside the estimates; None makes it where there is an interval.
 
     The other arguments are those of `estimate`.
 
@@ -108,7 +126,8 @@ def evaluate(
 
     def use(found: Log) -> Evaluation:
         question = ask(found, pi_e, pi_b, gamma, read_options(options), workers)
-        return _table(question, estimators, drop, against, interval, level)
+        wanted = interval is not None if background is None else background
+        return _table(question, estimators, drop, against, interval, level, _checked_also(also), wanted)
 
     return with_log(log, use, workers=workers, ray_address=ray_address)
 
@@ -131,100 +150,174 @@ def _number_to_beat(baseline: Any) -> float | None:
 
 def _table(
     question: Question,
-    estimators: Sequence[str] | None,
+    estimators: Sequence[str | Estimator] | None,
     drop: Any,
     baseline: float | None,
     interval: str | None,
     level: float,
+    also: Sequence[str],
+    background: bool,
 ) -> Evaluation:
     default = DEFAULT_WITHOUT_PI_E if question.pair.pi_e is None else DEFAULT_TABLE
-    names = list(dict.fromkeys(default if estimators is None else estimators))
-    if not names:
-        raise OptionError("estimators must name at least one estimator; found none.")
-    compared = [] if baseline is not None or "BEHAVIOUR" in names else ["BEHAVIOUR"]
-    estimates = answer(question, [*names, *compared], drop, interval, level)
+    wanted = _distinct(default if estimators is None else estimators)
+    naive = NAIVE.variant()
+    compared = [] if baseline is not None or naive in wanted else [naive]
+    found = answer(question, [*wanted, *compared], drop, interval, level, also, paired=baseline is None)
+    estimates = {made.name: found[made.name][1] for made in wanted}
+    against = found[naive.name][1] if baseline is None else baseline
+    headline = headline_of(estimates)
+    facts = background_of(question, headline, found[headline.name][0].drop) if background else ABSENT
     conventions = {
         "finished": question.options.finished,
         "gamma": question.gamma,
         "unseen": question.options.unseen,
         "solve": question.options.solve,
         "time_limit": question.known_time_limit,
-        "drop": drop if isinstance(drop, str) or drop is None else "given",
+        "drop": _said(drop),
         "interval": interval,
         "level": level,
         "version": __version__,
     }
-    against = estimates["BEHAVIOUR"] if baseline is None else baseline
-    return Evaluation({name: estimates[name] for name in names}, question, against, conventions)
+    return Evaluation(
+        estimates,
+        against,
+        conventions,
+        table_verdict(estimates, against, {made.name: made.scheme.verdict for made in wanted}),
+        question.n,
+        question.horizon,
+        facts,
+    )
+
+
+def _distinct(estimators: Sequence[str | Estimator]) -> list[Estimator]:
+    """Each estimator once; two with one name would be one line of the table."""
+    if isinstance(estimators, str | Estimator):
+        estimators = [estimators]
+    wanted = list(dict.fromkeys(estimator_of(given) for given in estimators))
+    if not wanted:
+        raise OptionError("estimators must name at least one estimator; found none.")
+    names = [made.name for made in wanted]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise OptionError(f"Two different estimators are called {twice[0]!r}.", fix="Rename one of them.")
+    return wanted
+
+
+def _said(drop: Any) -> str | None:
+    """The drop as conventions name it."""
+    if drop is None or isinstance(drop, str):
+        return drop
+    return str(getattr(drop, "__name__", type(drop).__name__)) if callable(drop) else "given"
 
 
 def answer(
-    question: Question, names: Sequence[str], drop: Any, interval: str | None, level: float
-) -> dict[str, Estimate]:
-    """Estimates of several names, which share their passes over the log."""
+    question: Question,
+    estimators: Sequence[Estimator],
+    drop: Any,
+    interval: str | None,
+    level: float,
+    also: Sequence[str] = (),
+    paired: bool = False,
+) -> dict[str, tuple[Plan, Estimate]]:
+    """Estimates by several estimators, which share their passes over the log, each with its plan.
+
+    Args:
+      also: parts of an estimate to be made though nothing else needs them, see `ALSO`.
+      paired: whether estimates are compared with the mean return of the same episodes.
+    """
     check_interval(interval, level, question.options)
-    plans = [_plan(question, name, drop) for name in names]
-    centres = [plan.corrected for plan in plans if interval == "auto" and plan.corrected is not plan]
-    answers = Answers(question, [*plans, *centres])
-    makers = [interval_maker(interval, level, answers, plan, _chooser(plan, drop)) for plan in plans]
+    plans = [_plan(question, made, drop) for made in estimators]
+    centres = {plan: plan.corrected if interval == "auto" else plan for plan in plans}
+    others = [centre for plan, centre in centres.items() if centre is not plan]
+    answers = Answers(question, [*plans, *others])
     checks = [check for plan in plans if interval == "auto" for check in plan.counterparts]
-    answers.prepare(interval is not None, checks)
-    if interval is not None:
-        answers.prepare_std_errors()
-    results = {
-        plan.name: _dress(answers, plan, maker, level, interval)
-        for plan, maker in zip(plans, makers, strict=True)
+    answers.prepare(interval is not None or "bias" in also, checks)
+    if interval is not None or "std_error" in also:
+        compared = paired and interval in PAIRED and question.n > 1
+        answers.prepare_std_errors(
+            paired=[
+                centre
+                for plan, centre in centres.items()
+                if compared and plan.estimator.about.known_noise and math.isfinite(answers.fit(centre).value)
+            ]
+        )
+    return {
+        plan.name: (plan, _estimate(answers, plan, centres[plan], drop, interval, level, also))
+        for plan in plans
     }
-    if interval is not None:
-        for result in results.values():
-            result.settle()
-    return results
 
 
-def _plan(question: Question, name: str, drop: Any) -> Plan:
-    made = recipe(name)
-    return Plan(question, name, made, _resolve(question, name, drop) if made.state_based else NOTHING_DROPPED)
+def _checked_also(also: Sequence[str]) -> list[str]:
+    names = [also] if isinstance(also, str) else list(also)
+    for name in names:
+        if name not in ALSO:
+            raise OptionError(
+                f"also takes a list of names among {', '.join(ALSO)}; found {name!r}."
+                f"{did_you_mean(str(name), ALSO)}"
+            )
+    return names
+
+
+def _plan(question: Question, made: Estimator, drop: Any) -> Plan:
+    return Plan(question, made, _resolve(question, made, drop) if made.is_state_based else NOTHING_DROPPED)
 
 
 def _chooser(plan: Plan, drop: Any) -> Callable[[Question], Drop] | None:
     """The rule that chooses the plan's drop from a log; None where the user gave the drop itself."""
-    if not (plan.recipe.state_based and isinstance(drop, str)):
+    if not (plan.estimator.is_state_based and (isinstance(drop, str) or callable(drop))):
         return None
-    return lambda question: _resolve(question, plan.name, drop)
+    return lambda question: _resolve(question, plan.estimator, drop)
 
 
-def _resolve(question: Question, name: str, drop: Any) -> Drop:
-    """The drop of a state-based name; without one it is the automatic choice."""
+def _resolve(question: Question, made: Estimator, drop: Any) -> Drop:
+    """The drop of a state-based estimator: by a rule in words or as a function, or as it was given."""
     if isinstance(drop, str):
-        return Drop(states=states_by_rule(question, name, drop))
-    return drop_of(question, drop)
+        return Drop(states=states_by_rule(question, made, drop))
+    return drop_of(question, drop(question) if callable(drop) else drop)
 
 
-def _dress(
+def _estimate(
     answers: Answers,
     plan: Plan,
-    maker: Callable[[Estimate], Interval] | None,
+    centre: Plan,
+    drop: Any,
+    interval: str | None,
     level: float,
-    kind: str | None,
+    also: Sequence[str],
 ) -> Estimate:
-    """The estimate as the user sees it."""
+    """The estimate as the user sees it; `centre` is what its interval is centred on."""
     fit, ess, share = answers.fit(plan), answers.ess(plan), answers.dropped_share(plan)
+    known = interval is not None
+
+    def part(name: str, make: Callable[[], Any], wanted: bool = False) -> Any:
+        return make() if wanted or name in also else ABSENT
+
+    bounds, own = None, plan.estimator.scheme.interval
+    if interval is not None and own is not None:
+        bounds = own(answers, plan, level)
+    elif interval is not None:
+        bounds = make_interval(interval, level, answers, plan, _chooser(plan, drop))
     misfit = answers.misfit(plan)
+    free = fit.influence is None  # the first pass has it
     return Estimate(
-        plan.name,
-        fit.value,
+        about=plan.estimator.about,
+        value=fit.value,
         n_episodes=plan.question.n,
-        std_error=lambda: answers.std_error(plan),
-        make_interval=maker,
         level=level,
+        bounds=bounds,
         ess=ess,
-        ess_steps=lambda: answers.ess_steps(plan),
-        bias=lambda: answers.bias(plan),
-        drop=plan.drop,
+        mean_weight_z=answers.mean_weight_z(plan),
+        dropped=plan.drop.labels,
+        drop_origin=plan.drop.origin,
         dropped_share=share,
-        flags=(*fit.flags, *_flags(plan, ess, share, kind), *_model_flags(plan, misfit)),
-        details={**fit.details, "mean_weight_z": answers.mean_weight_z(plan), "model_check": misfit},
-        influence=lambda: influences(answers, plan.corrected if kind == "auto" else plan),
+        flags=(*fit.flags, *_flags(plan, ess, share, interval), *_model_flags(plan, misfit)),
+        paired_std_error=answers.paired_std_error(centre),
+        model_check=misfit,
+        details=fit.details,
+        std_error=part("std_error", lambda: answers.std_error(plan), known or free),
+        bias=part("bias", lambda: answers.bias(plan), known or plan.weighting.drop is None),
+        ess_steps=part("ess_steps", lambda: answers.ess_steps(plan), not plan.estimator.is_product),
+        influence=part("influence", lambda: influences(answers, centre)),
     )
 
 
@@ -232,15 +325,20 @@ def _flags(plan: Plan, ess: float | None, share: float, kind: str | None) -> lis
     question, found = plan.question, []
     if ess is not None and ess < FEW_EPISODES:
         found.append("low-ess")
-    if plan.recipe.state_based and share >= NEARLY_ALL:
+    if plan.estimator.is_state_based and share >= NEARLY_ALL:
         found.append("all-dropped")
-    if plan.recipe.state_based and share == 0.0:
+    if plan.estimator.is_state_based and share == 0.0:
         found.append("none-dropped")
     if question.cut_early > 0:
         found.append("truncated")
-    if plan.name != "BEHAVIOUR" and _lacks_support(question):
+    if not plan.estimator.is_naive and _lacks_support(question):
         found.append("no-support")
-    if kind == "auto" and plan.recipe.product and question.options.cross_check and not plan.counterparts:
+    if (
+        kind == "auto"
+        and plan.estimator.is_product
+        and question.options.cross_check
+        and not plan.counterparts
+    ):
         found.append("unchecked")
     return found
 

@@ -6,10 +6,10 @@ table of ten estimators fits one model.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -56,6 +56,7 @@ class Question:
       gamma: discount in (0, 1].
       options: see `deadweight.options`.
       workers: threads of a fold in memory.
+      paths: epsilon paths that were made already; see `deadweight.negligible.path`.
     """
 
     parts: Sequence[Trajectories]
@@ -63,6 +64,7 @@ class Question:
     gamma: float = 1.0
     options: Options = field(default_factory=Options)
     workers: int = 1
+    paths: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_gamma(self.gamma)

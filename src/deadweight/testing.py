@@ -1,7 +1,7 @@
 """Conformance: what every estimator must do, as checks that anyone who adds one can run.
 
-Each check takes the name of an estimator, a log and the two policies, and raises AssertionError with the
-numbers when the behaviour is not there. A new estimator inherits all of them by its line in the table:
+`check_estimator` runs them all on an estimator and its variants. Each single check takes an estimator (or its
+name), a log and the two policies, and raises AssertionError with the numbers when the behaviour is not there.
 
 >>> import numpy as np
 >>> from deadweight import Trajectories
@@ -21,7 +21,8 @@ from deadweight.answers import Plan
 from deadweight.drops import Drop, given_drop
 from deadweight.estimate import Policy, estimate
 from deadweight.estimators.base import Fit
-from deadweight.estimators.names import recipe
+from deadweight.estimators.estimator import Estimator
+from deadweight.estimators.names import estimator_of
 from deadweight.options import read_options
 from deadweight.pairs import pair_policies
 from deadweight.question import Question
@@ -30,7 +31,9 @@ from deadweight.results import Estimate
 from deadweight.trajectories import Trajectories
 from deadweight.typing import FloatArray
 
+Which = str | Estimator
 TOLERANCE = 1e-9
+STATES, ACTIONS = 4, 3  # of the examples
 # Estimators that neither know a model nor a density: without ratios they are the naive average.
 WITHOUT_MODEL = ("IS", "WIS", "PDIS", "WPDIS", "INCRIS", "WINCRIS", "MIS")
 DROPPING = ("SIS", "WSIS", "SPDIS", "WSPDIS", "SINCRIS", "WSINCRIS", "SMIS", "STMIS")
@@ -38,7 +41,7 @@ COLUMNS = ("states", "actions", "rewards", "offsets", "terminated", "propensitie
 
 
 def influences(
-    name: str,
+    name: Which,
     log: Trajectories,
     pi_e: Policy,
     pi_b: Policy,
@@ -61,71 +64,171 @@ def influences(
     pieces = [log] if parts is None else list(parts)
     pair = pair_policies(log, pi_e, pi_b)
     question = Question(pieces, pair, gamma, read_options(options))
-    made = recipe(name)
-    chosen = given_drop(drop, pair, log) if made.state_based else Drop()
-    family = Plan(question, name, made, chosen).family
-    fit = family.finish(
-        reduce_log(pieces, lambda block: [family.summarise(block)], cells=cells)[0], made.weighted
-    )
+    made = estimator_of(name)
+    chosen = given_drop(drop, pair, log) if made.is_state_based else Drop()
+    family = Plan(question, made, chosen).family
+    sums = reduce_log(pieces, lambda block: [family.summarise(block)], cells=cells)[0]
+    fit = family.finish(sums, made.is_weighted)
     influence = fit.influence
     if influence is None:
         return fit, None
     return fit, per_episode(pieces, influence, cells=cells)
 
 
-def check_chunks(name: str, log: Trajectories, pi_e: Policy, pi_b: Policy, **settings: Any) -> None:
+def example_log(cut: bool, n: int = 25, longest: int = 9, seed: int = 3, whole: bool = False) -> Trajectories:
+    """A ragged log of 4 states and 3 actions; with `cut` half of the episodes are truncated.
+
+    Some of those have a successor. With `whole` the rewards are whole numbers.
+    """
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, longest + 1, size=n)
+    steps = int(lengths.sum())
+    states = rng.integers(STATES, size=steps)
+    rewards = rng.integers(-3, 4, size=steps).astype(float) if whole else rng.normal(size=steps)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    following = np.append(states[1:], 0)
+    following[offsets[1:] - 1] = np.where(rng.random(n) < 0.4, -1, rng.integers(STATES, size=n))
+    return Trajectories(
+        states,
+        rng.integers(ACTIONS, size=steps),
+        rewards,
+        offsets,
+        terminated=rng.random(n) < 0.5 if cut else None,
+        next_states=following if cut else None,
+    )
+
+
+def example_policies(seed: int = 11) -> tuple[FloatArray, FloatArray]:
+    """pi_e, which never takes some actions, and pi_b, which takes them all, for the logs of `example_log`."""
+    rng = np.random.default_rng(seed)
+    pi_b = rng.dirichlet(np.ones(ACTIONS), size=STATES) * 0.8 + 0.2 / ACTIONS
+    pi_e = np.where(rng.random((STATES, ACTIONS)) < 0.2, 0.0, rng.random((STATES, ACTIONS)) + 0.01)
+    pi_e[:, 0] += 1e-3
+    return pi_e / pi_e.sum(axis=1, keepdims=True), pi_b
+
+
+def example_settings(log: Trajectories, number: int) -> dict[str, Any]:
+    """Settings that differ in drop, discount and conventions; number is 0, 1 or 2."""
+    flags = Drop(steps=np.random.default_rng(5).random(log.n_steps) < 0.4)
+    others = {"unseen": "terminate", "window": None}
+    made: list[dict[str, Any]] = [
+        {"drop": [1, 3], "gamma": 1.0},
+        {"drop": [0, 1], "gamma": 0.9, "finished": "leave", **others},
+        {"drop": flags, "gamma": 0.9, "finished": "survivors", "ended_ratios": "one", "given": "reward"},
+    ]
+    return made[number]
+
+
+def check_estimator(given: Which, **settings: Any) -> None:
+    """Every check that the built-in estimators pass, on an estimator and all its variants.
+
+    Args:
+      given: an `Estimator`, or a name.
+      **settings: arguments of `estimate` that it cannot do without.
+
+    Example:
+      >>> from deadweight.estimators.per_decision import PerDecision
+      >>> check_estimator(Estimator("MINE", terms=PerDecision()))
+    """
+    for made in estimator_of(given).variants:
+        check_one(made, **settings)
+
+
+def check_one(made: Estimator, **fixed: Any) -> None:
+    """The same for one variant alone."""
+    pi_e, pi_b = example_policies()
+    ended, cut = example_log(cut=False), example_log(cut=True)
+    for number, log in enumerate((ended, cut, cut)):
+        settings = {**example_settings(log, number), **fixed}
+        by_step = isinstance(settings["drop"], Drop)
+        for check in CHECKS:
+            # One flag a step belongs to one order of the steps.
+            if not (by_step and check is check_episode_order):
+                check(made, log, pi_e, pi_b, **settings)
+        if made.is_state_based:
+            others = {key: value for key, value in settings.items() if key != "drop"}
+            check_empty_drop(made, made.plain, log, pi_e, pi_b, **others)
+    weights_alone = made.is_product and not (made.contains_correction or made.is_corrected)
+    for log in (ended, cut) if weights_alone else ():
+        check_same_policies(made, log, pi_b, **{"drop": [], "gamma": 0.9, **fixed})
+        if made.is_state_based:
+            check_drop_all(made, log, pi_e, pi_b, **{"gamma": 0.9, **fixed})
+    check_travels(made, ended, pi_e, pi_b, **fixed)
+
+
+def check_travels(name: Which, log: Trajectories, pi_e: Policy, pi_b: Policy, **settings: Any) -> None:
+    """The estimator can be sent to another process, and its estimate is data."""
+    from multiprocessing.reduction import ForkingPickler
+
+    made = estimator_of(name)
+    found = estimate(made, log, pi_e, pi_b, **{"drop": [0], **settings})
+    for what, thing in (("It", made), ("Its estimate", found)):
+        try:
+            ForkingPickler.dumps(thing)
+        except Exception as error:
+            raise AssertionError(f"{made.name}: {what} cannot be sent to another process: {error}") from error
+
+
+def check_chunks(name: Which, log: Trajectories, pi_e: Policy, pi_b: Policy, **settings: Any) -> None:
     """The log whole, in blocks of any size, and in any number of parts give one estimate and one error."""
     whole = _spread(*influences(name, log, pi_e, pi_b, **settings))
     for cells in (1, 5, 17):
         found = _spread(*influences(name, log, pi_e, pi_b, cells=cells, **settings))
-        _agree(f"{name} in blocks of {cells} cells", found, whole)
+        _agree(f"{label(name)} in blocks of {cells} cells", found, whole)
     if isinstance(settings.get("drop"), Drop) and settings["drop"].steps is not None:
         return  # one flag a step belongs to the rows of one log
     for pieces in (2, 3, log.n_episodes):
         parts = log.split(pieces)
         found = _spread(*influences(name, log, pi_e, pi_b, parts=parts, cells=5, **settings))
-        _agree(f"{name} in {pieces} parts", found, whole)
+        _agree(f"{label(name)} in {pieces} parts", found, whole)
 
 
-def check_episode_order(name: str, log: Trajectories, pi_e: Policy, pi_b: Policy, **settings: Any) -> None:
+def check_episode_order(name: Which, log: Trajectories, pi_e: Policy, pi_b: Policy, **settings: Any) -> None:
     """The order of the episodes does not matter."""
     expected = _numbers(estimate(name, log, pi_e, pi_b, **settings))
     order = np.random.default_rng(0).permutation(log.n_episodes)
     for shuffled in (order, np.arange(log.n_episodes)[::-1]):
         found = estimate(name, log.select(shuffled), pi_e, pi_b, **settings)
-        _agree(f"{name} with its episodes in another order", _numbers(found), expected)
+        _agree(f"{label(name)} with its episodes in another order", _numbers(found), expected)
 
 
 def check_empty_drop(
-    name: str, plain: str, log: Trajectories, pi_e: Policy, pi_b: Policy, **settings: Any
+    name: Which,
+    plain: Which,
+    log: Trajectories,
+    pi_e: Policy,
+    pi_b: Policy,
+    **settings: Any,
 ) -> None:
     """A state-based name with nothing to drop is its plain self, to the bit."""
     expected = estimate(plain, log, pi_e, pi_b, **settings)
     nothing: list[Any] = [None, [], np.zeros(log.n_states, dtype=bool)]
     for drop in [*nothing, Drop(steps=np.zeros(log.n_steps, dtype=bool))]:
         found = estimate(name, log, pi_e, pi_b, drop=drop, **settings)
-        _same_bits(f"{name} with an empty drop against {plain}", _numbers(found), _numbers(expected))
-        assert found.bias == 0.0, f"{name} with an empty drop has bias {found.bias}, not 0"
+        _same_bits(
+            f"{label(name)} with an empty drop against {label(plain)}", _numbers(found), _numbers(expected)
+        )
+        assert found.bias == 0.0, f"{label(name)} with an empty drop has bias {found.bias}, not 0"
 
 
-def check_drop_all(name: str, log: Trajectories, pi_e: Policy, pi_b: Policy, **settings: Any) -> None:
+def check_drop_all(name: Which, log: Trajectories, pi_e: Policy, pi_b: Policy, **settings: Any) -> None:
     """Without any ratio the estimate is the mean return; see `DROPPING` for who must do this."""
     expected = estimate("BEHAVIOUR", log, pi_e, pi_b, **settings).value
     for drop in (list(log.state_labels), Drop(steps=np.ones(log.n_steps, dtype=bool))):
         found = estimate(name, log, pi_e, pi_b, drop=drop, **settings)
-        _agree(f"{name} with everything dropped", [found.value], [expected])
-        assert "all-dropped" in found.flags, f"{name} with everything dropped has flags {found.flags}"
+        _agree(f"{label(name)} with everything dropped", [found.value], [expected])
+        assert "all-dropped" in found.flags, f"{label(name)} with everything dropped has flags {found.flags}"
 
 
-def check_same_policies(name: str, log: Trajectories, pi_b: npt.ArrayLike, **settings: Any) -> None:
+def check_same_policies(name: Which, log: Trajectories, pi_b: npt.ArrayLike, **settings: Any) -> None:
     """With pi_e = pi_b the estimate is the mean return; see `WITHOUT_MODEL` for who must do this."""
     expected = estimate("BEHAVIOUR", log, pi_b, pi_b, **settings).value
     found = estimate(name, log, pi_b, pi_b, **settings).value
-    _agree(f"{name} with pi_e = pi_b", [found], [expected])
+    _agree(f"{label(name)} with pi_e = pi_b", [found], [expected])
 
 
 def check_inputs_unmodified(
-    name: str, log: Trajectories, pi_e: npt.ArrayLike, pi_b: npt.ArrayLike, **settings: Any
+    name: Which, log: Trajectories, pi_e: npt.ArrayLike, pi_b: npt.ArrayLike, **settings: Any
 ) -> None:
     """Neither the log nor the policies nor the drop change."""
     policies = [np.array(pi_e, dtype=np.float64), np.array(pi_b, dtype=np.float64)]
@@ -137,11 +240,11 @@ def check_inputs_unmodified(
     before = {key: array.copy() for key, array in arrays.items()}
     estimate(name, log, *policies, **settings)
     for key, array in arrays.items():
-        assert np.array_equal(array, before[key]), f"{name} has changed {key}"
+        assert np.array_equal(array, before[key]), f"{label(name)} has changed {key}"
 
 
 def check_workers(
-    name: str,
+    name: Which,
     log: Trajectories,
     pi_e: Policy,
     pi_b: Policy,
@@ -151,7 +254,7 @@ def check_workers(
     """The same bits for any number of workers."""
     results = [_numbers(estimate(name, log, pi_e, pi_b, workers=count, **settings)) for count in workers]
     for count, found in zip(workers[1:], results[1:], strict=True):
-        _same_bits(f"{name} with {count} workers against {workers[0]}", found, results[0])
+        _same_bits(f"{label(name)} with {count} workers against {workers[0]}", found, results[0])
 
 
 CHECKS: tuple[Callable[..., None], ...] = (
@@ -163,13 +266,17 @@ CHECKS: tuple[Callable[..., None], ...] = (
 """Checks that hold for every estimator with any drop and options."""
 
 
+def label(given: Which) -> str:
+    """The name of an estimator."""
+    return estimator_of(given).name
+
+
 def _numbers(found: Estimate) -> list[float]:
     """What must not depend on how an estimate was computed."""
-    numbers = [found.value, found.std_error, *(found.interval or ())]
-    numbers += (
-        [] if found.ess is None else [found.ess, *(found.ess_steps if found.ess_steps is not None else [])]
-    )
-    return numbers if found.bias is None else [*numbers, found.bias]
+    steps = getattr(found, "ess_steps", None)
+    optional = [getattr(found, "std_error", None), found.ess, getattr(found, "bias", None)]
+    known = [number for number in optional if number is not None]
+    return [found.value, *known, *(found.interval or ()), *([] if steps is None else steps)]
 
 
 def _spread(fit: Fit, influence: FloatArray | None) -> list[float]:

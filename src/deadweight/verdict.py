@@ -9,43 +9,18 @@ the answer is "cannot tell".
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from deadweight.answers import FEW_EPISODES
-from deadweight.estimators.names import recipe
 from deadweight.inference.student_t import t_error
-from deadweight.results import Estimate
+from deadweight.results import Estimate, Verdict, headline_of
 
 # Differences smaller than this, relative to the values compared, are rounding.
 ROUNDING = 1e-9
 FAR_FROM_ONE = 3.0
 
-
-@dataclass(frozen=True)
-class Verdict:
-    """An answer with its reasons.
-
-    Attributes:
-      answer: "better", "worse" or "cannot tell".
-      reasons: sentences that a reader without statistics can follow.
-      difference: estimate minus baseline, from the centre of the interval.
-      interval: of the difference.
-      sound: whether weights and table allow a verdict at all; False makes every answer "cannot tell".
-
-    Example:
-      >>> from deadweight.domains import deterministic_lift
-      >>> from deadweight.estimate import evaluate
-      >>> lift = deterministic_lift(7)
-      >>> found = evaluate(lift.sample(1000), lift.pi_e, lift.pi_b, ["BEHAVIOUR", "WIS"]).verdict
-      >>> found.answer, found.difference > 0, len(found.reasons)
-      ('better', True, 1)
-    """
-
-    answer: str
-    reasons: tuple[str, ...]
-    difference: float
-    interval: tuple[float, float]
-    sound: bool = True
+Rule = Callable[[Estimate, Estimate | float], Verdict]
 
 
 def verdict(estimate: Estimate, baseline: Estimate | float) -> Verdict:
@@ -91,6 +66,50 @@ def verdict(estimate: Estimate, baseline: Estimate | float) -> Verdict:
     return Verdict(answer, tuple(reasons), centre - value, (lower, upper))
 
 
+def table_verdict(
+    estimates: Mapping[str, Estimate],
+    baseline: Estimate | float,
+    rules: Mapping[str, Rule | None] | None = None,
+) -> Verdict:
+    """The verdict of a table's headline; `rules` has those of estimators with a rule of their own.
+
+    It stands only as long as no other estimate of the table, with enough effective episodes of its own, rules
+    out the headline's value and would not give the same answer.
+    """
+    headline = headline_of(estimates)
+    own = (rules or {}).get(headline.name)
+    if own is not None:
+        return own(headline, baseline)
+    found = _doubted(estimates, headline, verdict(headline, baseline))
+    if found.answer == "cannot tell":
+        return found
+    against = [
+        name
+        for name, other in estimates.items()
+        if contradicts(other, headline) and verdict(other, baseline).answer != found.answer
+    ]
+    if not against:
+        return found
+    reason = (
+        f"{' and '.join(against)} rule out what {headline.name} says: their intervals do not meet. "
+        "One of them must be wrong, and the log does not tell which."
+    )
+    return replace(found, answer="cannot tell", reasons=(*found.reasons, reason), sound=False)
+
+
+def _doubted(estimates: Mapping[str, Estimate], headline: Estimate, found: Verdict) -> Verdict:
+    """The verdict with what the check of the model says first, where that is bad news."""
+    flagged = [one for one in estimates.values() if "model-misfit" in one.flags]
+    if not flagged or flagged[0].model_check is None:
+        return found
+    reason = flagged[0].model_check.reason
+    if headline in flagged:
+        reason += f" {headline.name} rests on that model, and nothing can be concluded from it."
+        return replace(found, answer="cannot tell", reasons=(reason, *found.reasons))
+    reason += f" The verdict rests on {headline.name}, which does without the model."
+    return replace(found, reasons=(reason, *found.reasons))
+
+
 def contradicts(other: Estimate, headline: Estimate) -> bool:
     """Whether another estimate of the same policy, itself fit to be believed, lies apart from the headline.
 
@@ -99,7 +118,7 @@ def contradicts(other: Estimate, headline: Estimate) -> bool:
     """
     if other is headline or other.interval is None or headline.interval is None:
         return False
-    if not recipe(other.name).product or _weakness(other):
+    if not other.about.product or _weakness(other):
         return False
     return other.interval[0] > headline.interval[1] or other.interval[1] < headline.interval[0]
 
@@ -111,22 +130,11 @@ def _range(lower: float, upper: float) -> str:
     return "which could be anything" if lower == -upper else f"from {lower:+.4g} to {upper:+.4g}"
 
 
-def _can_be_paired(estimate: Estimate) -> bool:
-    """Whether influence functions tell the whole noise of a difference.
-
-    Estimates that lean on a model take it as known; it was fitted to these very episodes, and with many
-    states that is most of what their difference from the mean return consists of.
-    """
-    made = recipe(estimate.name)
-    own = made.product and not made.contains_correction
-    return own and estimate.interval_kind in ("auto", "student-t")
-
-
 def _weakness(estimate: Estimate) -> str:
     """Why the weights cannot carry a verdict; empty where they can."""
     if estimate.ess is not None and estimate.ess < FEW_EPISODES:
         return f"Only {estimate.ess:.1f} of {estimate.n_episodes:,} episodes effectively carry the weights."
-    z = estimate.details.get("mean_weight_z")
+    z = estimate.mean_weight_z
     if z is not None and not abs(z) <= FAR_FROM_ONE:
         return (
             f"Weights must average 1, and these are {z:+.1f} standard errors away from it: the propensities "
@@ -141,11 +149,11 @@ def _difference(
     """The interval of estimate minus baseline, and how it was found."""
     if not isinstance(baseline, Estimate):
         return interval[0] - baseline, interval[1] - baseline, "interval of the estimate"
-    paired = estimate.influence if _can_be_paired(estimate) else None
-    other = None if paired is None else baseline.influence
-    if paired is not None and other is not None and len(paired) > 1:
-        spread = paired - other
-        error = t_error(estimate, float(spread.std(ddof=1)) / math.sqrt(len(spread)), estimate.level)
+    # In the same table both come from the same episodes.
+    paired = estimate.paired_std_error if baseline.about.naive else None
+    if paired is not None:
+        effective = estimate.n_episodes if estimate.ess is None else estimate.ess
+        error = t_error(paired, effective, estimate.level)
         half = error + (estimate.bias_allowance or 0.0)
         # Pairing takes the propensities as known. Were they estimated from this log, weights near 1 would
         # make it far too sure of itself: never narrower than the interval of the estimate alone.

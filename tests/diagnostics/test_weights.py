@@ -59,8 +59,8 @@ def test_range() -> None:
 
 def test_estimates_know_how_far_their_weights_are_from_one() -> None:
     found = dw.estimate("WSIS", LOG, PI_E, PI_B, drop=[1])
-    assert found.details["mean_weight_z"] == pytest.approx(weights(LOG, PI_E, PI_B, drop=[1]).mean_z)
-    assert dw.estimate("DM", LOG, PI_E, PI_B).details["mean_weight_z"] is None
+    assert found.mean_weight_z == pytest.approx(weights(LOG, PI_E, PI_B, drop=[1]).mean_z)
+    assert dw.estimate("DM", LOG, PI_E, PI_B).mean_weight_z is None
 
 
 def test_support() -> None:

@@ -162,7 +162,7 @@ def test_influence_of_density_ratios(name: str, kind: str, mode: str) -> None:
 def test_means_have_the_spread_of_their_episodes(name: str) -> None:
     """One episode alone gives its own term; the standard error is the deviation of the terms."""
     log = make_log("ended")
-    settings: dict[str, Any] = {"drop": [1], "model": MODEL, "interval": None}
+    settings: dict[str, Any] = {"drop": [1], "model": MODEL, "interval": None, "also": ["std_error"]}
     # A given model is solved over the log's longest episode, which must therefore be in every part.
     longest = log.n_episodes - 1
     last = dw.estimate(name, log.select([longest]), PI_E, PI_B, **settings).value
@@ -203,7 +203,7 @@ def test_standard_error_is_the_spread_over_logs(name: str) -> None:
         log = dw.Trajectories(
             states.ravel(), actions.ravel(), rewards.ravel(), np.arange(0, n * horizon + 1, horizon)
         )
-        found = dw.estimate(name, log, PI_E, PI_B, interval=None)
+        found = dw.estimate(name, log, PI_E, PI_B, interval=None, also=["std_error"])
         estimates[run], errors[run] = found.value, found.std_error
     # A deviation from 400 runs has a relative standard error of about 1 / sqrt(800), 3.5 %; four of them.
     assert errors.mean() == pytest.approx(estimates.std(ddof=1), rel=4 / np.sqrt(2 * runs))

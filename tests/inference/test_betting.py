@@ -92,7 +92,7 @@ def test_guaranteed_interval_of_an_estimate() -> None:
     assert found.interval == pytest.approx((lower, upper), rel=1e-9)
     assert found.bias_allowance == 0.0
     assert found.sampling_error == pytest.approx((upper - lower) / 2)
-    assert found.details["interval"]["covers"] == "V(pi_e)"
+    assert found.bounds.covers == "V(pi_e)"
     path = confidence_sequence(LOG, PROBLEM.pi_e, PROBLEM.pi_b, return_range=RANGE)
     assert path.lower[-1] >= lower - 1e-8
     assert path.upper[-1] <= upper + 1e-8
@@ -106,24 +106,24 @@ def test_every_product_name_has_the_interval_of_its_weights() -> None:
         for name in ("SIS", "WSPDIS", "C-WSIS", "WDRSIS")
     }
     assert len({estimate.interval for estimate in ends.values()}) == 1
-    assert {estimate.details["interval"]["covers"] for estimate in ends.values()} == {"V(mu_D)"}
-    assert not any(estimate.details["interval"]["split"] for estimate in ends.values())
+    assert {estimate.bounds.covers for estimate in ends.values()} == {"V(mu_D)"}
+    assert not any(estimate.bounds.split for estimate in ends.values())
 
 
 def test_a_rule_chooses_on_one_half_and_bounds_with_the_other() -> None:
     found = dw.estimate(
         "SIS", LOG, PROBLEM.pi_e, PROBLEM.pi_b, drop="q-gap:1.0", interval="guaranteed", return_range=RANGE
     )
-    details = found.details["interval"]
-    assert details["split"]
-    assert details["episodes"] == 100
+    bounds = found.bounds
+    assert bounds.split
+    assert bounds.episodes == 100
     odd = LOG.select(np.arange(200) % 2 == 1)
     again = dw.estimate(
         "SIS",
         odd,
         PROBLEM.pi_e,
         PROBLEM.pi_b,
-        drop=details["dropped"],
+        drop=bounds.dropped,
         interval="guaranteed",
         return_range=RANGE,
     )
@@ -134,7 +134,7 @@ def test_behaviour_covers_its_own_value() -> None:
     found = dw.estimate(
         "BEHAVIOUR", LOG, PROBLEM.pi_e, PROBLEM.pi_b, interval="guaranteed", return_range=RANGE
     )
-    assert found.details["interval"]["covers"] == "V(pi_b)"
+    assert found.bounds.covers == "V(pi_b)"
     assert found.interval[0] <= PROBLEM.behaviour_value <= found.interval[1]
 
 

@@ -11,7 +11,7 @@ from scipy import stats
 import deadweight as dw
 from deadweight.answers import Answers, Plan
 from deadweight.drops import Drop, given_drop
-from deadweight.estimators.names import recipe
+from deadweight.estimators.names import estimator_of
 from deadweight.inference.bootstrap import _add_product, bca_levels, resampled
 from deadweight.inference.episodes import influences
 from deadweight.inference.poisson import _CUTS, LEVELS, poisson_weights
@@ -41,8 +41,8 @@ PI_E, PI_B = (0.7 * RNG.dirichlet(np.ones(A), S) + 0.3 / A for _ in range(2))
 def plan_of(name: str, parts: list[dw.Trajectories], drop: Any = (1,), **options: Any) -> Plan:
     pair = pair_policies(parts[0], PI_E, PI_B)
     question = Question(parts, pair, 0.9, Options(resamples=RESAMPLES, seed=5, **options))
-    chosen = given_drop(drop, pair, parts[0]) if recipe(name).state_based else Drop()
-    return Plan(question, name, recipe(name), chosen)
+    chosen = given_drop(drop, pair, parts[0]) if estimator_of(name).is_state_based else Drop()
+    return Plan(question, estimator_of(name), chosen)
 
 
 def resamples_of(plan: Plan) -> np.ndarray:

@@ -72,10 +72,10 @@ def test_auto_allows_for_the_estimate_that_leans_the_other_way(name: str, checke
     assert found.ess >= 10
     assert apart > 0
     assert found.bias_allowance == pytest.approx(alone.bias_allowance + apart)
-    assert found.details["interval"]["disagreement"] == pytest.approx(apart)
+    assert found.bounds.disagreement == pytest.approx(apart)
     assert found.sampling_error == alone.sampling_error
     assert found.centre == alone.centre
-    assert alone.details["interval"]["disagreement"] is None
+    assert alone.bounds.disagreement is None
 
 
 def test_where_few_episodes_carry_the_weights_the_model_alone_is_asked_too() -> None:
@@ -108,7 +108,7 @@ def test_student_t_leaves_the_bias_alone() -> None:
     error = t_quantile(0.9, found.ess - 1) * found.std_error
     assert found.interval == pytest.approx((found.value - error, found.value + error))
     assert found.bias_allowance == 0.0
-    assert found.details["interval"]["covers"] == "V(mu_D)"
+    assert found.bounds.covers == "V(mu_D)"
 
 
 def test_one_effective_episode_says_nothing() -> None:
@@ -130,7 +130,7 @@ def test_without_pi_e_the_interval_is_that_of_mu() -> None:
     )
     found = dw.estimate("WSIS", log, None, [[0.5, 0.5], [0.5, 0.5]], drop=[1])
     assert found.bias is None
-    assert found.details["interval"]["covers"] == "V(mu_D)"
+    assert found.bounds.covers == "V(mu_D)"
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def make_policies(seed: int = 1, like: float = 5.0) -> tuple[np.ndarray, np.ndar
 
 def numbers(log: Any, pi_e: Any, pi_b: Any, names: Sequence[str], **options: Any) -> np.ndarray:
     """Value, standard error and effective sample size of each name."""
-    ev = dw.evaluate(log, pi_e, pi_b, names, interval=None, **options)
+    ev = dw.evaluate(log, pi_e, pi_b, names, interval=None, also=["std_error"], **options)
     return np.array([[ev[name].value, ev[name].std_error, ev[name].ess] for name in names], dtype=float)
 
 

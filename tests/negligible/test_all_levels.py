@@ -11,7 +11,7 @@ from kernel.built import _kernel
 import deadweight as dw
 from deadweight import kernel
 from deadweight.blocks import blocks
-from deadweight.estimators.names import RECIPES
+from deadweight.estimators.names import BUILT_IN
 from deadweight.level_walks import LevelValues, LevelWalk, NestedDrops
 from deadweight.negligible.all_levels import all_levels
 from deadweight.negligible.columns import Columns, level_by_level
@@ -61,7 +61,7 @@ def question_of(seed: int, **options: object) -> Question:
 def found_by(way: object, question: Question, names: Sequence[str], levels: Levels) -> list[Columns]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernel, "KERNEL", way)
-        found = all_levels(question, [RECIPES[name] for name in names], levels)
+        found = all_levels(question, [BUILT_IN[name] for name in names], levels)
     assert found is not None
     return found
 
@@ -81,7 +81,7 @@ def test_all_ways_agree(first: int) -> None:
         for names in GROUPS:
             by_way = [found_by(way, question, names, levels) for way in WAYS]
             for place, name in enumerate(names):
-                expected = level_by_level(question, name, levels)
+                expected = level_by_level(question, BUILT_IN[name], levels)
                 for columns in by_way:
                     assert_alike(columns[place], expected, f"seed {seed}, {name}")
 
@@ -128,7 +128,7 @@ def test_products_out_of_range_are_declined(way: object, monkeypatch: pytest.Mon
 def test_other_conventions_go_level_by_level(options: dict[str, object]) -> None:
     question = question_of(3, **options)
     name = "WDRSIS" if "drop_first" in options else "WSPDIS"
-    assert all_levels(question, [RECIPES[name]], make_levels(question, most=5)) is None
+    assert all_levels(question, [BUILT_IN[name]], make_levels(question, most=5)) is None
     path = dw.epsilon_path(name, *draw(3), gamma=0.9, **options)
     assert np.isfinite(path.estimate).all()
 

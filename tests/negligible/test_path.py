@@ -8,12 +8,12 @@ from negligible.logs import random_case
 
 import deadweight as dw
 from deadweight.domains import deterministic_lift
-from deadweight.estimators.names import RECIPES
+from deadweight.estimators.names import BUILT_IN
 from deadweight.negligible import q_gap, sweep
 from deadweight.negligible.path import epsilon_path
 
 WHOLE = ("SIS", "WSIS", "C-SIS", "C-WSIS")
-STATE_BASED = [name for name, made in RECIPES.items() if made.state_based]
+STATE_BASED = [name for name, made in BUILT_IN.items() if made.is_state_based]
 COLUMNS = ("epsilon", "n_dropped", "estimate", "std_error", "bias", "corrected", "ess")
 
 
@@ -93,7 +93,7 @@ def test_every_state_based_name_has_a_path(name):
     plain = name.removeprefix("C-")
     plain = {"DRSIS": "DR", "WDRSIS": "WDR"}.get(plain, plain.replace("S", "", 1))
     assert path.estimate[0] == pytest.approx(dw.estimate(plain, log, pi_e, pi_b).value, rel=1e-10)
-    if RECIPES[name].contains_correction:
+    if BUILT_IN[name].contains_correction:
         assert path.corrected is path.estimate
     else:
         np.testing.assert_array_equal(path.corrected, path.estimate - path.bias)
@@ -156,8 +156,8 @@ def test_auto_is_the_chosen_level_with_enough_visits():
     for name, visits in (("WSIS", 3), ("C-WSPDIS", 3), ("WDRSIS", 5), ("SMIS", 3)):
         path = epsilon_path(name, log, problem.pi_e, problem.pi_b, min_visits=visits)
         found = dw.estimate(name, log, problem.pi_e, problem.pi_b)
-        assert found.drop.states == path.sets[path.chosen]
-        assert found.drop.states.origin.startswith(f"automatic choice for {name}: Q gap <=")
+        assert found.dropped == path.sets[path.chosen].states
+        assert found.drop_origin.startswith(f"automatic choice for {name}: Q gap <=")
         assert found.value == dw.estimate(name, log, problem.pi_e, problem.pi_b, drop="auto").value
         value = path.corrected[path.chosen] if name == "C-WSPDIS" else path.estimate[path.chosen]
         assert found.value == pytest.approx(value, rel=1e-10)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import date
-
 import pytest
 
 import deadweight as dw
-from deadweight.report.content.conventions import conventions
 
 
 @pytest.mark.parametrize(
@@ -23,5 +20,5 @@ def test_ends(limit: int | None, options: dict[str, str], said: str) -> None:
     log = lift.sample(50, seed=0)
     log = log if limit is None else log.with_time_limit(limit)
     ev = dw.evaluate(log, lift.pi_e, lift.pi_b, ["BEHAVIOUR", "DM"], **options)
-    found = dict(conventions(ev.question, ev.headline, date(2026, 1, 1)))
+    found = dict(ev.background.conventions)
     assert found["Ends of episodes"] == said.format(longest=log.horizon)

@@ -8,8 +8,8 @@ import pytest
 from evaluations import ODD
 
 from deadweight.errors import DeadweightError
-from deadweight.evaluation import Evaluation
 from deadweight.report import write_report
+from deadweight.results.evaluation import Evaluation
 
 
 @pytest.fixture(scope="module")

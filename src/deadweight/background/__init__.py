@@ -1,1 +1,66 @@
-"""Background: what stands behind the numbers of an evaluation, as plain values that a report can show."""
+"""Background: what stands behind the numbers of an evaluation, as plain values that a report can show.
+
+It is made with the evaluation, in one pass over the log beside those of the estimates and the path of
+dropping, so that a report can be written where the log is no longer at hand. What grows with the number of
+states or of steps is cut to what a page shows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deadweight.background.conventions import conventions
+from deadweight.background.data import DataCard, data_card
+from deadweight.background.path import PathContent, path_content
+from deadweight.background.states import StatesContent, states_content
+from deadweight.background.sums import log_sums
+from deadweight.background.weights import WeightsContent, weights_content
+from deadweight.drops import Drop
+from deadweight.question import Question
+from deadweight.results import Estimate
+
+__all__ = ["Background", "background_of"]
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, eq=False)
+class Background:
+    """What a report shows beside the estimates and the verdict.
+
+    `path` and `states` are None where the log cannot give them; `without_states` then says why.
+    """
+
+    data: DataCard
+    weights: WeightsContent
+    path: PathContent | None
+    states: StatesContent | None
+    without_states: str
+    conventions: list[tuple[str, str]]
+    confidence: float
+
+
+def background_of(question: Question, headline: Estimate, drop: Drop) -> Background:
+    """The background of a table whose headline has this drop."""
+    confidence = headline.level if headline.interval is not None else CONFIDENCE
+    all_actions = question.pair.pi_e is not None
+    of_states = all_actions and drop.steps is None
+    sums = log_sums(question, drop)
+    return Background(
+        data=data_card(question, sums),
+        weights=weights_content(question, sums),
+        path=path_content(question, confidence) if all_actions else None,
+        states=states_content(question, drop) if of_states else None,
+        without_states=_why_not(all_actions),
+        conventions=conventions(question, headline),
+        confidence=confidence,
+    )
+
+
+def _why_not(all_actions: bool) -> str:
+    if all_actions:
+        return "Single steps were dropped, not states: there is no list of states to show."
+    return (
+        "The log holds the evaluation policy for the actions taken only. What a state costs, and what "
+        "happens when it is dropped, can be said when the policy is known for all actions."
+    )

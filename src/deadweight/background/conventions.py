@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import date
-
-from deadweight._version import __version__
 from deadweight.labels import visible
 from deadweight.question import Question
 from deadweight.results import Estimate
@@ -34,7 +31,7 @@ LONGEST_RULE = 400
 RANDOM = ("bootstrap", "bca")
 
 
-def conventions(question: Question, headline: Estimate, today: date) -> list[tuple[str, str]]:
+def conventions(question: Question, headline: Estimate) -> list[tuple[str, str]]:
     """(what, which) of every choice behind the numbers."""
     options, kind = question.options, headline.interval_kind
     found = [
@@ -42,7 +39,7 @@ def conventions(question: Question, headline: Estimate, today: date) -> list[tup
         ("Finished episodes", f"{options.finished}: they {FINISHED[options.finished]}"),
         ("Ends of episodes", _ends(question)),
         ("Actions never logged in a state", _unseen(question)),
-        ("States dropped", _drop(headline)),
+        ("States dropped", visible(headline.drop_origin, LONGEST_RULE)),
     ]
     if kind is None:
         found.append(("Interval", "none was asked for"))
@@ -54,7 +51,7 @@ def conventions(question: Question, headline: Estimate, today: date) -> list[tup
         found.append(("Seed", "not used: no step of this evaluation is random"))
     if options.return_range is not None:
         found.append(("Possible returns", "{:g} to {:g}".format(*options.return_range)))
-    return [*found, ("deadweight", __version__), ("Date", today.isoformat())]
+    return found
 
 
 def _ends(question: Question) -> str:
@@ -70,11 +67,3 @@ def _unseen(question: Question) -> str:
     if question.options.model is not None:
         return "follow the model that was given"
     return f"{question.options.unseen}: in the model they {UNSEEN[question.options.unseen]}"
-
-
-def _drop(headline: Estimate) -> str:
-    if headline.drop.steps is not None:
-        return "single steps, as given"
-    if headline.drop.states is None:
-        return "none"
-    return visible(headline.drop.states.origin, LONGEST_RULE)

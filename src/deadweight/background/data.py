@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
 
 import numpy as np
 
-from deadweight.blocks import Block
+from deadweight.background.sums import LogSums
 from deadweight.diagnostics.support import support_of
 from deadweight.question import Question
-from deadweight.reduction import in_log_order, numbered, reduce_log
-from deadweight.summaries import Extent
 
 QUARTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
@@ -45,29 +41,21 @@ class DataCard:
     evaluation_logged: bool
 
 
-def data_card(question: Question) -> DataCard:
+def data_card(question: Question, sums: LogSums) -> DataCard:
     """The card of the log that a question is about."""
-    pair, gamma = question.pair, question.gamma
-    rows, rewards = reduce_log(question.parts, partial(_facts, gamma), question.workers)
-    lengths, returns = in_log_order(rows)
+    pair, episodes = question.pair, sums.episodes
     return DataCard(
         episodes=question.n,
-        steps=int(lengths.sum()),
-        lengths=np.quantile(lengths, QUARTILES).tolist(),
+        steps=int(episodes.lengths.sum()),
+        lengths=np.quantile(episodes.lengths, QUARTILES).tolist(),
         states=pair.n_states,
         visited_states=int((question.visits > 0).sum()),
         actions=pair.n_actions,
         truncated_share=1 - question.terminated / question.n,
-        rewards=(rewards.lowest, rewards.highest),
-        returns=np.quantile(returns, QUARTILES).tolist(),
-        mean_return=float(returns.mean()),
+        rewards=(episodes.lowest, episodes.highest),
+        returns=np.quantile(episodes.returns, QUARTILES).tolist(),
+        mean_return=float(episodes.returns.mean()),
         unseen_mass=None if pair.pi_e is None else support_of(question).unseen_mass,
         behaviour_logged=pair.pi_b is None,
         evaluation_logged=pair.pi_e is None,
     )
-
-
-def _facts(gamma: float, block: Block) -> list[Any]:
-    """Lengths and returns of the episodes, and the range of the rewards."""
-    rows = np.stack([block.lengths.astype(np.float64), block.returns(gamma)])
-    return [numbered(block, rows), Extent.of(block.flat(block.rewards))]

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deadweight.answers import Answers, Plan
+from deadweight.answers import Answers, Plan, apart
 from deadweight.drops import Drop
-from deadweight.estimators.names import recipe
+from deadweight.estimators.names import estimator_of
 from deadweight.inference.student_t import ONE_EPISODE, t_quantile
 from deadweight.labels import visible
 from deadweight.negligible.automatic import MIN_VISITS
@@ -67,7 +67,7 @@ class PathContent:
 
 def path_content(question: Question, confidence: float) -> PathContent:
     """The path of a question with pi_e for all actions; `confidence` is the level of its intervals."""
-    path = path_of(question, PATH_OF, MIN_VISITS)
+    path = path_of(question, estimator_of(PATH_OF), MIN_VISITS)
     shown = _shown(path)
     visited = question.visits > 0
     entry = np.searchsorted(shown, path.levels.entry)  # a level left out joins the next one shown
@@ -98,11 +98,15 @@ def _shown(path: EpsilonPath) -> list[int]:
 
 def _disagreements(question: Question, path: EpsilonPath, shown: list[int]) -> list[float]:
     """How far each level shown lies from what checks it, as in the interval of the estimate itself."""
-    made = recipe(PATH_OF)
-    plans = [Plan(question, PATH_OF, made, Drop(states=path.levels.states(k))) for k in shown]
-    answers = Answers(question, plans)
-    answers.prepare(False, [check for plan in plans for check in plan.counterparts])
-    return [answers.disagreement(plan) or 0.0 for plan in plans]
+    made = estimator_of(PATH_OF)
+    checks = [Plan(question, made, Drop(states=path.levels.states(k))).counterparts for k in shown]
+    answers = Answers(question, [])
+    answers.prepare(False, [check for some in checks for check in some])
+    return [
+        apart(float(path.corrected[k]), float(path.ess[k]), [answers.fit(check).value for check in some])
+        or 0.0
+        for k, some in zip(shown, checks, strict=True)
+    ]
 
 
 def _level(path: EpsilonPath, k: int, n_dropped: int, confidence: float, bias_allowance: float) -> Level:

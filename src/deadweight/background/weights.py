@@ -7,11 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deadweight.answers import Plan
-from deadweight.diagnostics.weights import weights_of
-from deadweight.drops import NOTHING_DROPPED, Drop
-from deadweight.estimators.names import recipe
-from deadweight.inference.episodes import whole_episodes
+from deadweight.background.sums import LogSums
+from deadweight.diagnostics.weights import WeightReport, weight_report
 from deadweight.question import Question
 from deadweight.typing import FloatArray, IntArray
 
@@ -56,27 +53,18 @@ class WeightsContent:
     n_episodes: int
 
 
-def weights_content(question: Question, drop: Drop) -> WeightsContent:
+def weights_content(question: Question, sums: LogSums) -> WeightsContent:
     """Plain weights, and those of the drop where it drops anything."""
-    drops = [NOTHING_DROPPED]
-    if drop.weighting(question.pair).drop is not None:
-        drops.append(drop)
-    powers = [_powers_of_ten(question, each) for each in drops]
+    powers = [each.log_b / math.log(10) for each, _ in sums.weights]
     edges = _edges(np.concatenate(powers))
     steps = np.unique(
         np.linspace(1, question.horizon, min(question.horizon, MOST_STEPS)).round().astype(np.int64)
     )
-    found = [_summary(question, each, own, steps, edges) for each, own in zip(drops, powers, strict=True)]
-    return WeightsContent(
-        steps.tolist(), edges.tolist(), found[0], found[1] if len(found) > 1 else None, question.n
+    before, *after = (
+        _summary(weight_report(each, kish, drops > 0), own, steps, edges)
+        for drops, ((each, kish), own) in enumerate(zip(sums.weights, powers, strict=True))
     )
-
-
-def _powers_of_ten(question: Question, drop: Drop) -> FloatArray:
-    """(n,) log10 of the final weights."""
-    logs = whole_episodes(Plan(question, "SIS", recipe("SIS"), drop)).log_weights
-    powers: FloatArray = logs / math.log(10)
-    return powers
+    return WeightsContent(steps.tolist(), edges.tolist(), before, after[0] if after else None, question.n)
 
 
 def _edges(powers: FloatArray) -> FloatArray:
@@ -88,10 +76,7 @@ def _edges(powers: FloatArray) -> FloatArray:
     return np.linspace(low, high, BINS + 1)
 
 
-def _summary(
-    question: Question, drop: Drop, powers: FloatArray, steps: IntArray, edges: FloatArray
-) -> WeightSummary:
-    report = weights_of(question, drop.weighting(question.pair))
+def _summary(report: WeightReport, powers: FloatArray, steps: IntArray, edges: FloatArray) -> WeightSummary:
     return WeightSummary(
         ess=report.ess,
         largest_share=report.largest_share,

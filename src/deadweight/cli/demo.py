@@ -11,7 +11,7 @@ from deadweight.cli.output import out_json, tell
 from deadweight.cli.tables import print_table
 from deadweight.domains import Problem, stochastic_lift
 from deadweight.estimate import evaluate
-from deadweight.evaluation import Evaluation
+from deadweight.results.evaluation import Evaluation
 
 PAIRS = (
     ("WIS", "WSIS"),

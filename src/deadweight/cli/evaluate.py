@@ -17,8 +17,7 @@ from deadweight.cli.tables import print_table
 from deadweight.doctor import examine
 from deadweight.errors import DataError, OptionError, did_you_mean
 from deadweight.estimate import evaluate as evaluate_log
-from deadweight.estimators.names import recipe
-from deadweight.evaluation import HEADINGS, Evaluation
+from deadweight.estimators.names import estimator_of
 from deadweight.inference import check_interval
 from deadweight.io import read_policy
 from deadweight.io.findings import Finding
@@ -28,9 +27,9 @@ from deadweight.negligible.automatic import read_rule
 from deadweight.options import read_options
 from deadweight.policies import TabularPolicy
 from deadweight.question import Log
-from deadweight.results import remarks
+from deadweight.results import Verdict, remarks
+from deadweight.results.evaluation import HEADINGS, Evaluation
 from deadweight.trajectories import Trajectories
-from deadweight.verdict import Verdict
 
 GATES = ("better", "worse", "cannot tell", "not-worse")
 GATE_CLOSED = 1
@@ -104,7 +103,7 @@ def check(request: Request) -> None:
     if not 0 <= request.min_effect < math.inf:
         raise OptionError(f"--min-effect must be a finite number of at least 0; found {request.min_effect}.")
     for name in _names(request.estimators) or ():
-        recipe(name)
+        estimator_of(name)
     if request.drop != "none":
         read_rule(request.drop)
     check_gamma(request.gamma)
@@ -129,6 +128,7 @@ def _evaluated(
         gamma=request.gamma,
         interval=_interval(request),
         level=request.level,
+        background=request.report is not None,
         **_range_option(request.return_range),
     )
 
@@ -211,7 +211,7 @@ def _range_option(text: str) -> dict[str, Any]:
 def _document(ev: Evaluation, findings: tuple[Finding, ...], written: Path | None) -> dict[str, Any]:
     return {
         **ev.to_dict(),
-        "log": {"episodes": ev.question.n, "longest": ev.question.horizon},
+        "log": {"episodes": ev.n_episodes, "longest": ev.longest},
         "warnings": [finding.to_dict() for finding in findings],
         "report": None if written is None else str(written),
     }
@@ -222,7 +222,7 @@ def _print(ev: Evaluation, findings: tuple[Finding, ...], written: Path | None) 
     tell(f"\nVerdict: {ev.verdict.answer}.")
     for reason in ev.verdict.reasons:
         tell(f"  {reason}")
-    flags = remarks((name, estimate.flags) for name, estimate in ev.estimates.items())
+    flags = remarks((estimate.about, estimate.flags) for estimate in ev.estimates.values())
     if flags:
         tell("\nFlags:")
     for flag, names, said in flags:

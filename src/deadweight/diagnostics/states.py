@@ -21,6 +21,7 @@ import numpy.typing as npt
 from deadweight.chains import average_actions
 from deadweight.diagnostics.variance_cost import variance_costs
 from deadweight.drops import Drop, drop_of
+from deadweight.estimators.names import estimator_of
 from deadweight.labels import plain
 from deadweight.negligible.automatic import states_by_rule
 from deadweight.options import read_options
@@ -139,7 +140,7 @@ def state_report(
     """
     question = ask(log, pi_e, pi_b, gamma, read_options(options))
     if isinstance(drop, str):
-        return state_report_of(question, Drop(states=states_by_rule(question, RULE_FOR, drop)))
+        return state_report_of(question, Drop(states=states_by_rule(question, estimator_of(RULE_FOR), drop)))
     return state_report_of(question, drop_of(question, drop))
 
 

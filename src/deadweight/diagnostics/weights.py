@@ -70,7 +70,7 @@ class WeightReport:
 
 
 @dataclass(frozen=True, eq=False)
-class _Sums:
+class WeightSums:
     """Per-episode logarithms of B and A, and step counts."""
 
     log_b: FloatArray
@@ -79,8 +79,9 @@ class _Sums:
     dropped: int
     steps: int
 
-    def merge(self, other: _Sums) -> _Sums:
-        return _Sums(
+    def merge(self, other: WeightSums) -> WeightSums:
+        """Of the episodes of both."""
+        return WeightSums(
             np.concatenate([self.log_b, other.log_b]),
             np.concatenate([self.log_a, other.log_a]),
             self.zeros + other.zeros,
@@ -110,12 +111,17 @@ def weights(log: Log, pi_e: Any = None, pi_b: Any = None, drop: Any = None) -> W
 
 def weights_of(question: Question, weighting: Weighting) -> WeightReport:
     """The same for the kept ratios of a question."""
-    sums, kish = reduce_log(question.parts, partial(_block_sums, weighting), question.workers)
+    sums, kish = reduce_log(question.parts, partial(weight_sums, weighting), question.workers)
+    return weight_report(sums, kish, weighting.drop is not None)
+
+
+def weight_report(sums: WeightSums, kish: Kish, drops: bool) -> WeightReport:
+    """The diagnostics from the sums of a log; `drops` says whether there is a drop at all."""
     b_mean, b_z = _against_one(sums.log_b)
     a_mean, a_z = _against_one(sums.log_a)
     shares = _shares(sums.log_b)
     squares = float((shares**2).sum())
-    n = question.n
+    n = len(sums.log_b)
     return WeightReport(
         n_episodes=n,
         ess=1.0 / squares if squares > 0 else 0.0,
@@ -123,8 +129,8 @@ def weights_of(question: Question, weighting: Weighting) -> WeightReport:
         largest_share=float(shares.max()),
         mean=b_mean,
         mean_z=b_z,
-        dropped_mean=None if weighting.drop is None else a_mean,
-        dropped_mean_z=None if weighting.drop is None else a_z,
+        dropped_mean=a_mean if drops else None,
+        dropped_mean_z=a_z if drops else None,
         pareto_k=pareto_k(sums.log_b),
         zero_ratio_share=sums.zeros / sums.steps,
         zero_weight_share=float((sums.log_b == -math.inf).mean()),
@@ -133,11 +139,12 @@ def weights_of(question: Question, weighting: Weighting) -> WeightReport:
     )
 
 
-def _block_sums(weighting: Weighting, block: Block) -> list[Any]:
+def weight_sums(weighting: Weighting, block: Block) -> list[Any]:
+    """`WeightSums` and `Kish` of a block."""
     weighted = weighting.on(block)
     rho, marks, running = weighted.full, weighted.dropped, weighted.running
     dropped = np.ones((block.n, 1)) if marks is None else np.where(marks, rho, 1.0)
-    sums = _Sums(
+    sums = WeightSums(
         running.last.logs()[:, 0],
         running_product(dropped).last.logs()[:, 0],
         int((rho == 0).sum()),

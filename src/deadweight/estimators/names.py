@@ -1,192 +1,139 @@
-"""The table of estimators: every name as a composition of letters.
+"""The table of estimators: names as a convenience over objects.
 
-W normalises by the weights, S drops ratios, C- adds the correction. None of them is a class: a recipe says
-which family of sums a name needs and how to finish it.
+A name that is not in the table is looked for in the entry-point group `deadweight.estimators`, so that an
+installed package can add names for the library and the command line. Nothing is looked up before that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
+from typing import Any
 
-from deadweight.errors import EstimationError, UnknownEstimator, did_you_mean
-from deadweight.estimators.base import Family
-from deadweight.estimators.conditional import Conditional
-from deadweight.estimators.corrected import MissingAdvantage
-from deadweight.estimators.density_ratio import DensityRatio
-from deadweight.estimators.direct import Direct
-from deadweight.estimators.doubly_robust import DoublyRobust
-from deadweight.estimators.incremental import Incremental
-from deadweight.estimators.marginalised import Marginalised
-from deadweight.estimators.per_decision import PerDecision
-from deadweight.estimators.product import ProductFamily, TermMaker
-from deadweight.estimators.trajectory import Behaviour, WholeEpisode
-from deadweight.question import Question
-from deadweight.weighting import Weighting
+from deadweight.errors import UnknownEstimator, did_you_mean
+from deadweight.estimators import builders
+from deadweight.estimators.estimator import Estimator, Letters, Scheme
 
-Build = Callable[[Question, Weighting], Family]
+GROUP = "deadweight.estimators"
+W, S, WS = (True, False, False), (False, True, False), (True, True, False)
+CS, CWS = (False, True, True), (True, True, True)
+PLAIN = (False, False, False)
 
-
-@dataclass(frozen=True)
-class Recipe:
-    """How a name is made.
-
-    Attributes:
-      build: the family, given a question and its kept ratios.
-      product: weighs by products of ratios, so that an effective sample size exists.
-      weighted: self-normalised (the letter W).
-      state_based: takes a drop (the letter S).
-      corrected: adds the missing advantage (C-).
-      contains_correction: holds it inside already, as doubly robust estimators do.
-      whole_episode: weighs whole episodes, so that per-step conventions do not concern it.
-      all_levels: its terms can be summed at all levels of a path at once (`negligible.all_levels`).
-    """
-
-    build: Build
-    product: bool = False
-    weighted: bool = False
-    state_based: bool = False
-    corrected: bool = False
-    contains_correction: bool = False
-    whole_episode: bool = False
-    all_levels: bool = False
+# Which estimate the verdict rests on: corrected and state-based ones first, the naive average never.
+HEADLINES = (
+    *(("PDIS", CWS), ("IS", CWS), ("DR", WS), ("DR", W), ("PDIS", CS), ("IS", CS), ("DR", S), ("DR", PLAIN)),
+    *(("PDIS", WS), ("PDIS", W), ("IS", W)),
+)
 
 
-def _trajectory(question: Question, weighting: Weighting) -> Family:
-    return ProductFamily([WholeEpisode()], weighting, question.gamma)
+def _ranks(name: str) -> dict[Letters, int]:
+    return {letters: rank for rank, (own, letters) in enumerate(HEADLINES) if own == name}
 
 
-def _per_decision(question: Question, weighting: Weighting) -> Family:
-    return ProductFamily([PerDecision()], weighting, question.gamma, question.options.finished)
+WHOLE_EPISODE = Scheme(
+    "IS",
+    builders.trajectory,
+    "whole-episode weights",
+    product=True,
+    whole_episode=True,
+    all_levels=True,
+    letters=(True, True, True),
+    rank=_ranks("IS"),
+    rank_alone={W: 1, PLAIN: 3},
+)
+PER_DECISION = Scheme(
+    "PDIS",
+    builders.per_decision,
+    "per-decision weights",
+    product=True,
+    all_levels=True,
+    letters=(True, True, True),
+    rank=_ranks("PDIS"),
+    rank_alone={W: 0, PLAIN: 2},
+)
+INCREMENTAL = Scheme(
+    "INCRIS", builders.incremental, "incremental weights", product=True, letters=(True, True, False)
+)
+DOUBLY_ROBUST = Scheme(
+    "DR",
+    builders.doubly_robust,
+    "doubly robust",
+    product=True,
+    contains_correction=True,
+    all_levels=True,
+    letters=(True, True, False),
+    names={S: "DRSIS", WS: "WDRSIS"},
+    rank=_ranks("DR"),
+)
+DENSITY_RATIO = Scheme("SDRE", builders.density_ratio, "state density ratio", letters=(False, True, False))
+MARGINALISED = Scheme("MIS", builders.marginalised, "marginalised weights", letters=(False, True, False))
+TABULAR_MARGINALISED = Scheme(
+    "TMIS", builders.tabular_marginalised, "marginalised, by table", letters=(False, True, False)
+)
+MODEL = Scheme("DM", builders.direct, "fitted model alone", baseline=True, model=True)
+CONDITIONAL = Scheme("CIS", builders.conditional, "conditional weights")
+NAIVE = Scheme("BEHAVIOUR", builders.behaviour, "average return of the log", baseline=True, naive=True)
 
 
-def _corrected_trajectory(question: Question, weighting: Weighting) -> Family:
-    makers: list[TermMaker] = [WholeEpisode(), MissingAdvantage(question.delta)]
-    return ProductFamily(makers, weighting, question.gamma)
+def _table() -> Iterator[Estimator]:
+    for scheme in (WHOLE_EPISODE, PER_DECISION, INCREMENTAL, DOUBLY_ROBUST):
+        yield from (scheme.variant(letters) for letters in (PLAIN, W, S, WS))
+    for scheme in (DENSITY_RATIO, MARGINALISED, TABULAR_MARGINALISED):
+        yield from (scheme.variant(letters) for letters in (PLAIN, S))
+    for scheme in (WHOLE_EPISODE, PER_DECISION):
+        yield from (scheme.variant(letters) for letters in (CS, CWS))
+    yield from (scheme.variant() for scheme in (MODEL, CONDITIONAL, NAIVE))
 
 
-def _corrected_per_decision(question: Question, weighting: Weighting) -> Family:
-    makers: list[TermMaker] = [PerDecision(), MissingAdvantage(question.delta)]
-    return ProductFamily(makers, weighting, question.gamma, question.options.finished)
+BUILT_IN: Mapping[str, Estimator] = MappingProxyType({one.name: one for one in _table()})
+ESTIMATORS: tuple[str, ...] = tuple(BUILT_IN)
 
 
-def missing_advantage(question: Question, weighting: Weighting, whole_episode: bool) -> Family:
-    """m alone, minus the bias of the drop, by the conventions of the estimator that it belongs to."""
-    finished = "absorb" if whole_episode else question.options.finished
-    return ProductFamily([MissingAdvantage(question.delta)], weighting, question.gamma, finished)
-
-
-def _doubly_robust(question: Question, weighting: Weighting) -> Family:
-    values = question.cross_fitted_values
-    maker = DoublyRobust(values.q, values.v)
-    return ProductFamily([maker], weighting, question.gamma, question.options.finished)
-
-
-def _incremental(question: Question, weighting: Weighting) -> Family:
-    options = question.options
-    return Incremental(
-        weighting,
-        question.gamma,
-        question.horizon,
-        options.window,
-        options.variance,
-        options.ended_ratios,
-        options.finished,
+def estimator_of(given: str | Estimator) -> Estimator:
+    """The estimator of a name, an object as it is, or an error that says which name may have been meant."""
+    if isinstance(given, Estimator):
+        return given
+    if isinstance(given, str):
+        found = BUILT_IN[given] if given in BUILT_IN else _installed(given)
+        if found is not None:
+            return found
+    known = [*ESTIMATORS, *(name for name, _ in _entry_points())]
+    raise UnknownEstimator(
+        f"There is no estimator {given!r}.{did_you_mean(str(given), known)}",
+        fix=f"Estimators are: {', '.join(known)}.",
     )
 
 
-def _direct(question: Question, weighting: Weighting) -> Family:
-    pi_e = question.pi_e("DM")
-    counts = question.counts if question.options.model is None else None
-    unseen, settled = question.options.unseen, question.settled
-    return Direct(
-        question.model, pi_e, question.model_horizon, question.gamma, counts, unseen, settled=settled
-    )
+def _entry_points() -> Iterable[tuple[str, Any]]:
+    from importlib.metadata import entry_points
+
+    return [(point.name, point) for point in entry_points(group=GROUP)]
 
 
-def _density_ratio(question: Question, weighting: Weighting) -> Family:
-    if question.gamma < 1:
-        raise EstimationError(
-            f"SDRE estimates an undiscounted average and needs gamma = 1; found gamma = {question.gamma:g}.",
-            fix="Use gamma=1.0, or another estimator such as MIS or WPDIS.",
-        )
-    mode = question.options.mode
-    ended, n = question.terminated, question.n
-    if mode is None and 0 < ended < n:
-        raise EstimationError(
-            f"SDRE has one form for terminated and one for truncated episodes; this log has {ended} of the "
-            f"first and {n - ended} of the second kind.",
-            fix='Say which to use: mode="policy" counts steps; "published" and "corrected" do so too.',
-        )
-    if mode == "episodic" and ended < n:
-        raise EstimationError(
-            f'SDRE with mode="episodic" needs episodes that terminate; {n - ended} of {n} are truncated.',
-            fix='Use mode="policy", or leave mode out.',
-        )
-    renewal = mode in (None, "policy") and ended == n
-    return DensityRatio(weighting, question.horizon, mode or "policy", renewal)
+def _installed(name: str) -> Estimator | None:
+    """The estimator of an installed package by this name, or the variant of one."""
+    points = _entry_points()
+    # The name itself first: another package is loaded only if it may have a variant of this name.
+    for own, point in sorted(points, key=lambda pair: pair[0] != name):
+        if own != name and not name.endswith(own):
+            continue
+        for variant in _loaded(own, point).variants:
+            if name in (variant.name, own):
+                return variant
+    return None
 
 
-def _marginalised(question: Question, weighting: Weighting) -> Family:
-    return Marginalised(weighting, question.gamma)
-
-
-def _tabular_marginalised(question: Question, weighting: Weighting) -> Family:
-    pi_e = question.pi_e("TMIS")
-    return Marginalised(weighting, question.gamma, pi_e, question.options.unseen_actions)
-
-
-def _conditional(question: Question, weighting: Weighting) -> Family:
-    return Conditional(weighting, question.gamma, question.options.given)
-
-
-def _behaviour(question: Question, weighting: Weighting) -> Family:
-    return Behaviour(question.gamma)
-
-
-def _table() -> dict[str, Recipe]:
-    products = (
-        ("IS", "SIS", Recipe(_trajectory, product=True, whole_episode=True, all_levels=True)),
-        ("PDIS", "SPDIS", Recipe(_per_decision, product=True, all_levels=True)),
-        ("INCRIS", "SINCRIS", Recipe(_incremental, product=True)),
-        ("DR", "DRSIS", Recipe(_doubly_robust, product=True, contains_correction=True, all_levels=True)),
-    )
-    others = (
-        ("SDRE", "SSDRE", Recipe(_density_ratio)),
-        ("MIS", "SMIS", Recipe(_marginalised)),
-        ("TMIS", "STMIS", Recipe(_tabular_marginalised)),
-    )
-    corrections = (
-        ("SIS", replace(products[0][2], build=_corrected_trajectory, corrected=True)),
-        ("SPDIS", replace(products[1][2], build=_corrected_per_decision, corrected=True)),
-    )
-    table: dict[str, Recipe] = {}
-    for plain, state_based, made in products:
-        table[plain], table["W" + plain] = made, replace(made, weighted=True)
-        table[state_based] = replace(made, state_based=True)
-        table["W" + state_based] = replace(made, state_based=True, weighted=True)
-    for plain, state_based, made in others:
-        table[plain], table[state_based] = made, replace(made, state_based=True)
-    for name, made in corrections:
-        table["C-" + name] = replace(made, state_based=True)
-        table["C-W" + name] = replace(made, state_based=True, weighted=True)
-    table["DM"] = Recipe(_direct)
-    table["CIS"] = Recipe(_conditional)
-    table["BEHAVIOUR"] = Recipe(_behaviour)
-    return table
-
-
-RECIPES: Mapping[str, Recipe] = MappingProxyType(_table())
-ESTIMATORS: tuple[str, ...] = tuple(RECIPES)
-
-
-def recipe(name: str) -> Recipe:
-    """The recipe of a name, or an error that says which name may have been meant."""
-    found = RECIPES.get(name)
-    if found is None:
+def _loaded(name: str, point: Any) -> Estimator:
+    try:
+        found = point.load()
+    except Exception as error:
         raise UnknownEstimator(
-            f"There is no estimator {name!r}.{did_you_mean(str(name), ESTIMATORS)}",
-            fix=f"Estimators are: {', '.join(ESTIMATORS)}.",
+            f"The estimator {name} of the entry point {point.value!r} cannot be loaded: {error}.",
+            fix="Mend or remove the package that it comes from.",
+        ) from error
+    if not isinstance(found, Estimator):
+        raise UnknownEstimator(
+            f"The entry point {name} = {point.value!r} must be an Estimator; found {type(found).__name__}.",
+            fix="Point it at an object made by deadweight.Estimator.",
         )
     return found

@@ -1,6 +1,6 @@
-"""Inference: how far an estimate may be trusted. One entry point, `interval_maker`, serves every kind."""
+"""Inference: how far an estimate may be trusted. One entry point, `make_interval`, serves every kind."""
 
-from deadweight.inference.intervals import KINDS, check_interval, interval_maker
+from deadweight.inference.intervals import KINDS, PAIRED, check_interval, make_interval
 from deadweight.inference.sequence import ConfidenceSequence, confidence_sequence
 
-__all__ = ["KINDS", "ConfidenceSequence", "check_interval", "confidence_sequence", "interval_maker"]
+__all__ = ["KINDS", "PAIRED", "ConfidenceSequence", "check_interval", "confidence_sequence", "make_interval"]

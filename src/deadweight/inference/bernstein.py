@@ -14,17 +14,17 @@ from collections.abc import Callable
 
 import numpy as np
 
-from deadweight.answers import Plan
+from deadweight.answers import Answers, Plan
 from deadweight.drops import Drop
 from deadweight.errors import EstimationError
 from deadweight.inference.betting import Lower, bounded, return_range
 from deadweight.question import Question
-from deadweight.results import Estimate, Interval
+from deadweight.results import Interval
 from deadweight.typing import FloatArray
 
 
 def bernstein(
-    estimate: Estimate, plan: Plan, level: float, choose: Callable[[Question], Drop] | None
+    answers: Answers, plan: Plan, level: float, choose: Callable[[Question], Drop] | None
 ) -> Interval:
     """The empirical Bernstein interval of whole-episode weights with the drop of the estimate's name.
 
@@ -37,7 +37,7 @@ def bernstein(
         log_largest = largest_log_weight(used) + math.log(highest - lowest)
         return lambda log_x, alpha: bernstein_lower(log_x, alpha, log_largest)
 
-    return bounded(estimate, plan, level, choose, "bernstein", lower)
+    return bounded(answers, plan, level, choose, "bernstein", lower)
 
 
 def bernstein_lower(log_x: FloatArray, alpha: float, log_largest: float) -> float:
@@ -53,7 +53,7 @@ def bernstein_lower(log_x: FloatArray, alpha: float, log_largest: float) -> floa
 def largest_log_weight(plan: Plan) -> float:
     """log of the largest weight that an episode can have: the largest kept ratio at every step."""
     pair = plan.question.pair
-    if plan.name == "BEHAVIOUR":
+    if plan.estimator.is_naive:
         return 0.0
     if pair.pi_e is None or pair.pi_b is None:
         raise EstimationError(

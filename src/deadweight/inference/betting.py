@@ -20,12 +20,12 @@ from functools import partial
 
 import numpy as np
 
-from deadweight.answers import Plan
+from deadweight.answers import Answers, Plan, returns
 from deadweight.drops import Drop
 from deadweight.errors import EstimationError
-from deadweight.inference.episodes import WholeEpisodes, check_returns, per_episode, returns, whole_episodes
+from deadweight.inference.episodes import WholeEpisodes, check_returns, per_episode, whole_episodes
 from deadweight.question import Question
-from deadweight.results import Estimate, Interval
+from deadweight.results import Interval
 from deadweight.typing import FloatArray
 
 FRACTIONS = np.array([0.01, 0.02, 0.04, 0.08, 0.15, 0.25, 0.4, 0.6, 0.8])
@@ -39,19 +39,19 @@ Lower = Callable[[FloatArray, float], float]
 
 
 def guaranteed(
-    estimate: Estimate, plan: Plan, level: float, choose: Callable[[Question], Drop] | None
+    answers: Answers, plan: Plan, level: float, choose: Callable[[Question], Drop] | None
 ) -> Interval:
     """The betting interval of whole-episode weights with the drop of the estimate's name.
 
     It covers V(mu_D), the value of acting as pi_b in the dropped states: V(pi_e) when nothing is dropped.
     Where a rule chose the drop from the log, D is chosen anew from the episodes with even numbers, and the
-    others make the bound; `details["interval"]` says so.
+    others make the bound; `split` of the interval says so.
     """
-    return bounded(estimate, plan, level, choose, "guaranteed", lambda used: lower_bound)
+    return bounded(answers, plan, level, choose, "guaranteed", lambda used: lower_bound)
 
 
 def bounded(
-    estimate: Estimate,
+    answers: Answers,
     plan: Plan,
     level: float,
     choose: Callable[[Question], Drop] | None,
@@ -69,14 +69,13 @@ def bounded(
     used, split = held_out(plan, choose)
     episodes = whole_episodes(used)
     bottom, top = two_sided(episodes, lowest, highest, (1.0 - level) / 2, lower(used))
-    estimate.details["interval"] = {
-        "kind": kind,
-        "covers": used.estimand if used.weighting.drop is None else "V(mu_D)",
-        "episodes": used.question.n,
-        "split": split,
-        "dropped": [] if used.drop.states is None else used.drop.states.states,
-    }
-    return Interval(bottom, top, (top - bottom) / 2, 0.0)
+    covers = used.estimand if used.weighting.drop is None else "V(mu_D)"
+    return Interval(
+        *(bottom, top, (top - bottom) / 2, 0.0, kind, covers, answers.fit(plan).value),
+        episodes=used.question.n,
+        split=split,
+        dropped=used.drop.labels,
+    )
 
 
 def two_sided(
@@ -115,7 +114,7 @@ def held_out(plan: Plan, choose: Callable[[Question], Drop] | None) -> tuple[Pla
     drop = choose(replace(question, parts=[log.select(even)]))
     if drop.steps is not None:
         raise EstimationError("A rule must choose states, not steps, to be used on other episodes.")
-    return Plan(replace(question, parts=[log.select(~even)]), plan.name, plan.recipe, drop), True
+    return Plan(replace(question, parts=[log.select(~even)]), plan.estimator, drop), True
 
 
 def lower_bound(log_x: FloatArray, alpha: float) -> float:

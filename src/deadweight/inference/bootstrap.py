@@ -23,10 +23,10 @@ from deadweight.blocks import Block, powers
 from deadweight.drops import Drop
 from deadweight.errors import EstimationError
 from deadweight.estimators.product import ProductFamily, Terms
-from deadweight.inference.episodes import first_episodes, influences, plain_terms
+from deadweight.inference.episodes import first_episodes, influences
 from deadweight.inference.poisson import poisson_weights
 from deadweight.reduction import reduce_log
-from deadweight.results import Estimate, Interval
+from deadweight.results import Interval
 from deadweight.summaries import ColumnSums
 from deadweight.typing import FloatArray, IntArray
 
@@ -38,23 +38,25 @@ ONE_THREAD = 1 << 18
 FEW_COLUMNS = 32
 
 
-def percentile(estimate: Estimate, answers: Answers, plan: Plan, level: float) -> Interval:
+def percentile(answers: Answers, plan: Plan, level: float) -> Interval:
     """Quantiles of the resampled estimates."""
     values = resampled(answers, plan)
-    return _interval(estimate, plan, "bootstrap", values, np.array([0.5 - level / 2, 0.5 + level / 2]))
+    return _interval(answers, plan, "bootstrap", values, np.array([0.5 - level / 2, 0.5 + level / 2]))
 
 
-def bca(estimate: Estimate, answers: Answers, plan: Plan, level: float) -> Interval:
+def bca(answers: Answers, plan: Plan, level: float) -> Interval:
     """Quantiles moved for the bias and the skewness of the resampled estimates."""
     values = resampled(answers, plan)
-    shares = bca_levels(values, estimate.value, influences(answers, plan), level)
-    return _interval(estimate, plan, "bca", values, shares)
+    shares = bca_levels(values, answers.fit(plan).value, influences(answers, plan), level)
+    return _interval(answers, plan, "bca", values, shares)
 
 
-def _interval(estimate: Estimate, plan: Plan, kind: str, values: FloatArray, shares: FloatArray) -> Interval:
+def _interval(answers: Answers, plan: Plan, kind: str, values: FloatArray, shares: FloatArray) -> Interval:
     lower, upper = (float(end) for end in np.quantile(values, shares))
-    estimate.details["interval"] = {"kind": kind, "covers": plan.estimand, "resamples": len(values)}
-    return Interval(lower, upper, (upper - lower) / 2, 0.0)
+    return Interval(
+        *(lower, upper, (upper - lower) / 2, 0.0, kind, plan.estimand, answers.fit(plan).value),
+        resamples=len(values),
+    )
 
 
 def bca_levels(values: FloatArray, value: float, influence: FloatArray, level: float) -> FloatArray:
@@ -81,7 +83,7 @@ def bca_levels(values: FloatArray, value: float, influence: FloatArray, level: f
 def resampled(answers: Answers, plan: Plan) -> FloatArray:
     """The estimate in each resample that holds any episode at all."""
     family = plan.family
-    terms = plain_terms(plan)
+    terms = plan.plain_terms
     if terms is not None:
         copies, sums = _resample(plan, partial(_mean_columns, terms))
         values = divide(sums[0][:, 0], copies)
@@ -248,6 +250,6 @@ def _refitted(plan: Plan) -> FloatArray:
         if drop.steps is not None:
             rows = [np.arange(log.offsets[i], log.offsets[i + 1]) for i in episodes]
             drop = Drop(steps=drop.steps[np.concatenate(rows)])
-        one = Plan(again, plan.name, plan.recipe, drop)
+        one = Plan(again, plan.estimator, drop)
         values.append(Answers(again, [one]).fit(one).value)
     return np.array(values)

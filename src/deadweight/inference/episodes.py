@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from deadweight import reduction
-from deadweight.answers import Answers, Plan
-from deadweight.blocks import Block, discounted_sum
+from deadweight.answers import Answers, Compute, Plan
+from deadweight.blocks import Block
 from deadweight.errors import DataError
-from deadweight.estimators.product import ProductFamily
-from deadweight.estimators.trajectory import Behaviour
 from deadweight.question import Question
-from deadweight.running import times
 from deadweight.typing import FloatArray, IntArray
 from deadweight.weighting import Weighting
-
-Compute = Callable[[Block], FloatArray]
 
 
 def first_episodes(question: Question) -> IntArray:
@@ -33,11 +27,6 @@ def per_episode(question: Question, compute: Compute) -> FloatArray:
     On a stored log `compute` travels to other processes: a named function or an object, not a closure.
     """
     return reduction.per_episode(question.parts, compute, question.workers)
-
-
-def returns(gamma: float, block: Block) -> FloatArray:
-    """(m,) discounted returns, as a `Compute` once gamma is given."""
-    return block.returns(gamma)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +49,7 @@ class WholeEpisodes:
 
 def whole_episodes(plan: Plan) -> WholeEpisodes:
     """Whole-episode weights with the plan's drop, and returns; BEHAVIOUR weighs every episode by one."""
-    weighting = None if plan.name == "BEHAVIOUR" else plan.weighting
+    weighting = None if plan.estimator.is_naive else plan.weighting
     compute = partial(_weights_and_returns, weighting, plan.question.gamma)
     return WholeEpisodes(*per_episode(plan.question, compute))
 
@@ -86,31 +75,9 @@ def check_returns(returns: FloatArray, lowest: float, highest: float, first: int
         )
 
 
-def plain_terms(plan: Plan) -> Compute | None:
-    """The per-episode terms of which the estimate is the mean; None where it is no plain mean."""
-    family = plan.family
-    if isinstance(family, Behaviour):
-        return partial(returns, family.gamma)
-    if not isinstance(family, ProductFamily) or plan.recipe.weighted:
-        return None
-    return partial(_plain_sums, family)
-
-
-def _plain_sums(family: ProductFamily, block: Block) -> FloatArray:
-    total = np.zeros(block.n)
-    for terms in family.terms(block):
-        product = times(terms.weights, terms.values)
-        with np.errstate(over="ignore", invalid="ignore"):  # weights that left the range: flagged "overflow"
-            total += discounted_sum(product, family.gamma) if terms.per_step else product[:, 0]
-    return total
-
-
 def influences(answers: Answers, plan: Plan) -> FloatArray:
     """(n,) influence of each episode on the estimate, centred: the estimate is about truth + their mean."""
-    compute = plain_terms(plan) or answers.fit(plan).influence
-    if compute is None:  # a model that was given, not fitted: no episode moves the estimate
-        return np.zeros(plan.question.n)
-    values = per_episode(plan.question, compute)
+    values = per_episode(plan.question, answers.influence(plan))
     with np.errstate(over="ignore", invalid="ignore"):
         centred: FloatArray = values - values.mean()
     return centred

@@ -2,7 +2,7 @@
 
 "auto" and "student-t" rest on influence functions, "bootstrap" and "bca" on resampled episodes; "guaranteed"
 and "bernstein" hold for every sample size and need to know which returns are possible. Whatever the kind,
-`estimate.details["interval"]` says what the interval covers, and `estimate.ess` belongs beside it.
+`covers` says what the interval covers, and `estimate.ess` belongs beside it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,23 @@ from deadweight.inference.bootstrap import bca, percentile
 from deadweight.inference.student_t import auto, student_t
 from deadweight.options import Options
 from deadweight.question import Question
-from deadweight.results import Estimate, Interval
-
-KINDS = ("auto", "guaranteed", "student-t", "bootstrap", "bca", "bernstein")
-NEED_RANGE = ("guaranteed", "bernstein")
+from deadweight.results import Interval
 
 Choose = Callable[[Question], Drop]
+MAKERS: dict[str, Callable[[Answers, Plan, float], Interval]] = {
+    "auto": auto,
+    "student-t": student_t,
+    "bootstrap": percentile,
+    "bca": bca,
+}
+# Bounds that hold for every sample size, and need the range of the returns.
+BOUNDS: dict[str, Callable[[Answers, Plan, float, Choose | None], Interval]] = {
+    "guaranteed": guaranteed,
+    "bernstein": bernstein,
+}
+KINDS = ("auto", "guaranteed", "student-t", "bootstrap", "bca", "bernstein")
+# Kinds that rest on a standard error, and can be paired with that of another estimate.
+PAIRED = ("auto", "student-t")
 
 
 def check_interval(kind: str | None, level: float, options: Options) -> None:
@@ -37,39 +48,26 @@ def check_interval(kind: str | None, level: float, options: Options) -> None:
         )
     if not 0 < level < 1:
         raise OptionError(f"level must lie between 0 and 1; found {level!r}.", fix="0.95 is customary.")
-    if kind in NEED_RANGE and options.return_range is None:
+    if kind in BOUNDS and options.return_range is None:
         raise OptionError(
             f'interval="{kind}" needs the lowest and the highest return that an episode can have.',
             fix="Pass return_range=(lowest, highest), from what is known of the task and not from the log.",
         )
 
 
-def interval_maker(
-    kind: str | None, level: float, answers: Answers, plan: Plan, choose: Choose | None = None
-) -> Callable[[Estimate], Interval] | None:
-    """A function from an estimate to its interval; None when none is wanted.
+def make_interval(
+    kind: str, level: float, answers: Answers, plan: Plan, choose: Choose | None = None
+) -> Interval:
+    """The interval of an estimate.
 
     Args:
-      kind: one of `KINDS`, or None; see `check_interval`.
+      kind: one of `KINDS`; see `check_interval`.
       level: confidence level.
       answers: the sums behind the estimate.
-      plan: the estimate's name and drop.
+      plan: the estimator and its drop.
       choose: the rule that chose the drop from the log, where one did. A bound that holds in finite samples
         then lets it choose again from one half of the episodes, and bounds with the other half.
     """
-    if kind is None:
-        return None
-
-    def make(estimate: Estimate) -> Interval:
-        if kind == "auto":
-            return auto(estimate, answers, plan, level)
-        if kind == "student-t":
-            return student_t(estimate, plan, level)
-        if kind == "bootstrap":
-            return percentile(estimate, answers, plan, level)
-        if kind == "bca":
-            return bca(estimate, answers, plan, level)
-        bound = guaranteed if kind == "guaranteed" else bernstein
-        return bound(estimate, plan, level, choose)
-
-    return make
+    if kind in BOUNDS:
+        return BOUNDS[kind](answers, plan, level, choose)
+    return MAKERS[kind](answers, plan, level)

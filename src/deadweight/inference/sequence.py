@@ -15,7 +15,7 @@ import numpy as np
 from deadweight.answers import Plan
 from deadweight.drops import given_drop
 from deadweight.errors import DataError, OptionError
-from deadweight.estimators.names import recipe
+from deadweight.estimators.names import estimator_of
 from deadweight.inference.betting import LOG_BET, LOG_STAY, climb, log_sum
 from deadweight.inference.episodes import check_returns, whole_episodes
 from deadweight.options import Options
@@ -162,7 +162,7 @@ def confidence_sequence(
             fix="Choose the states from other episodes and pass them as a StateSet.",
         )
     question = Question([log], pair_policies(log, pi_e, pi_b), gamma)
-    plan = Plan(question, "SIS", recipe("SIS"), given_drop(drop, question.pair, log))
+    plan = Plan(question, estimator_of("SIS"), given_drop(drop, question.pair, log))
     episodes = whole_episodes(plan)
     sequence = ConfidenceSequence(return_range, level)
     ends = [

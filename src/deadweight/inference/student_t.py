@@ -16,47 +16,48 @@ from __future__ import annotations
 import math
 
 from deadweight.answers import Answers, Plan
-from deadweight.results import Estimate, Interval
+from deadweight.results import Interval
 
 # Degrees of freedom below this are rounding: one episode has all the weight.
 ONE_EPISODE = 1e-9
 
 
-def student_t(estimate: Estimate, plan: Plan, level: float) -> Interval:
+def student_t(answers: Answers, plan: Plan, level: float) -> Interval:
     """Value plus and minus t times the standard error: nothing is said about the bias of a drop."""
-    error = t_error(estimate, estimate.std_error, level)
-    estimate.details["interval"] = {"kind": "student-t", "covers": plan.estimand}
-    return Interval(estimate.value - error, estimate.value + error, error, 0.0)
+    value, std_error = answers.fit(plan).value, answers.std_error(plan)
+    error = t_error(std_error, answers.effective(plan), level)
+    return Interval(
+        value - error, value + error, error, 0.0, "student-t", plan.estimand, value, std_error=std_error
+    )
 
 
-def auto(estimate: Estimate, answers: Answers, plan: Plan, level: float) -> Interval:
+def auto(answers: Answers, plan: Plan, level: float) -> Interval:
     """The corrected estimate plus and minus a sampling error and what its bias may be."""
-    bias = estimate.bias
-    centre, std_error = estimate.value, estimate.std_error
+    bias = answers.bias(plan)
+    centre, std_error = answers.fit(plan).value, answers.std_error(plan)
     if bias is not None and not plan.corrects_itself:
         centre -= bias
         std_error = answers.std_error(plan.corrected)
-    error = t_error(estimate, std_error, level)
+    error = t_error(std_error, answers.effective(plan), level)
     disagreement = answers.disagreement(plan)
     allowance = plan.question.options.bias_trust * (abs(bias or 0.0) + (disagreement or 0.0))
     # Without pi_e of all actions the bias of a drop is unknown: the interval is then that of mu_D.
-    target = plan.estimand if bias is None or plan.name == "BEHAVIOUR" else "V(pi_e)"
-    estimate.details["interval"] = {
-        "kind": "auto",
-        "covers": target,
-        "centre": centre,
-        "std_error": std_error,
-        "disagreement": disagreement,
-    }
-    return Interval(centre - error - allowance, centre + error + allowance, error, allowance)
+    target = plan.estimand if bias is None or plan.estimator.is_naive else "V(pi_e)"
+    lower, upper = centre - error - allowance, centre + error + allowance
+    return Interval(
+        *(lower, upper, error, allowance, "auto", target, centre),
+        std_error=std_error,
+        disagreement=disagreement,
+    )
 
 
-def t_error(estimate: Estimate, std_error: float, level: float) -> float:
+def t_error(std_error: float, effective: float, level: float) -> float:
     """t times the standard error; infinite where there is no standard error or no degree of freedom.
 
+    `effective` is the number of episodes that carry the estimate: the Kish size where there are weights.
     A single episode that carries all the weight has standard error zero, and says nothing about the next one.
     """
-    degrees = (estimate.n_episodes if estimate.ess is None else estimate.ess) - 1
+    degrees = effective - 1
     if degrees <= ONE_EPISODE or not math.isfinite(std_error):
         return math.inf
     return t_quantile(level, degrees) * std_error if std_error else 0.0

@@ -14,7 +14,7 @@ import numpy as np
 
 from deadweight.arithmetic import divide
 from deadweight.blocks import Block, powers
-from deadweight.estimators.names import Recipe
+from deadweight.estimators.estimator import Estimator
 from deadweight.fields import stacked
 from deadweight.level_walks import (
     LevelFactors,
@@ -138,30 +138,30 @@ class _Influences:
     walks: _Walks
     factors: LevelFactors
     whole: tuple[FloatArray, FloatArray]  # (L,) slope and pull of whole-episode terms
-    made: tuple[Recipe, ...]
+    made: tuple[Estimator, ...]
 
     def __call__(self, block: Block) -> list[LevelMoments]:
         found = self.walks.walk(block).influences(self.factors)
         returns = block.returns(self.walks.gamma)[:, None]
         return [LevelMoments.of(self._of(one, found, returns)) for one in self.made]
 
-    def _of(self, made: Recipe, found: LevelInfluences, returns: FloatArray) -> FloatArray:
+    def _of(self, made: Estimator, found: LevelInfluences, returns: FloatArray) -> FloatArray:
         terms = found.terms
         if made.whole_episode:
             slope, pull = self.whole
             terms = found.final * (returns * slope - pull)
-        if not made.corrected:
+        if not made.is_corrected:
             return terms
         assert found.lost is not None
         return terms + found.lost
 
 
-def all_levels(question: Question, made: Sequence[Recipe], levels: Levels) -> list[Columns] | None:
+def all_levels(question: Question, made: Sequence[Estimator], levels: Levels) -> list[Columns] | None:
     """The columns of several names on the same levels; None where they must be found level by level.
 
     All are self-normalised or none is, and all are doubly robust or none is.
     """
-    robust, weighted = made[0].contains_correction, made[0].weighted
+    robust, weighted = made[0].contains_correction, made[0].is_weighted
     if question.options.finished != "absorb" or (robust and not question.options.drop_first):
         return None
     values = LevelValues(question.delta.values)
@@ -231,7 +231,7 @@ class _Normalised:
         slope = divide(np.full(len(normaliser), float(self.sums.n)), normaliser)
         return slope, slope * divide(self.sums.whole[1], normaliser) * self.self_normalised
 
-    def columns(self, made: Recipe, moments: LevelMoments) -> Columns:
+    def columns(self, made: Estimator, moments: LevelMoments) -> Columns:
         """What a path says of one name."""
         sums = self.sums
         if made.whole_episode:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from deadweight.errors import DropError, EstimationError, did_you_mean
-from deadweight.estimators.names import recipe
+from deadweight.estimators.estimator import Estimator
 from deadweight.negligible.covariance import covariance_set
 from deadweight.negligible.path import path_of
 from deadweight.negligible.q_gap import states_below
@@ -18,23 +18,23 @@ from deadweight.trajectories import Trajectories
 MIN_VISITS, MIN_VISITS_DOUBLY_ROBUST = 3, 5
 
 
-def automatic(question: Question, name: str) -> StateSet:
+def automatic(question: Question, made: Estimator) -> StateSet:
     """The chosen level of the path of this estimator; its origin says what was chosen and why."""
-    doubly_robust = recipe(name).contains_correction
-    path = path_of(question, name, MIN_VISITS_DOUBLY_ROBUST if doubly_robust else MIN_VISITS)
-    return path.levels.states(path.chosen, f"automatic choice for {name}: {path.reason()}")
+    least = MIN_VISITS_DOUBLY_ROBUST if made.contains_correction else MIN_VISITS
+    path = path_of(question, made, least)
+    return path.levels.states(path.chosen, f"automatic choice for {made.name}: {path.reason()}")
 
 
-def states_by_rule(question: Question, name: str, rule: str) -> StateSet:
-    """The drop set of estimator `name` that a rule in words asks for.
+def states_by_rule(question: Question, made: Estimator, rule: str) -> StateSet:
+    """The drop set of an estimator that a rule in words asks for.
 
     Args:
       question: log, policies and options.
-      name: the estimator that is to drop; only "auto" depends on it.
+      made: the estimator that is to drop; only "auto" depends on it.
       rule: "auto", or one of "q-gap", "covariance" and "return-test" with its threshold, as in "q-gap:1.0".
     """
     kind, value = read_rule(rule)
-    return automatic(question, name) if kind == "auto" else RULES[kind](question, value)
+    return automatic(question, made) if kind == "auto" else RULES[kind](question, value)
 
 
 def read_rule(rule: str) -> tuple[str, float]:

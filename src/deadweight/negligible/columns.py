@@ -8,7 +8,7 @@ import numpy as np
 
 from deadweight.answers import Answers, Plan
 from deadweight.drops import Drop
-from deadweight.estimators.names import recipe
+from deadweight.estimators.estimator import Estimator
 from deadweight.negligible.levels import Levels
 from deadweight.question import Question
 from deadweight.typing import FloatArray
@@ -31,22 +31,21 @@ class Columns:
     ess: FloatArray
 
 
-def level_by_level(question: Question, name: str, levels: Levels) -> Columns:
-    """The columns of any state-based name, each level through the ordinary estimator."""
+def level_by_level(question: Question, made: Estimator, levels: Levels) -> Columns:
+    """The columns of any state-based estimator, each level through the ordinary estimator."""
     rows: list[tuple[float, ...]] = []
     for lo in range(0, len(levels), LEVELS_AT_ONCE):
-        rows += _few_levels(question, name, levels, range(lo, min(lo + LEVELS_AT_ONCE, len(levels))))
+        rows += _few_levels(question, made, levels, range(lo, min(lo + LEVELS_AT_ONCE, len(levels))))
     return Columns(*np.array(rows).T)
 
 
-def _few_levels(question: Question, name: str, levels: Levels, some: range) -> list[tuple[float, ...]]:
+def _few_levels(question: Question, made: Estimator, levels: Levels, some: range) -> list[tuple[float, ...]]:
     """Estimate, standard error, bias and effective sample size of some levels."""
-    uncorrected = name.removeprefix("C-")
     drops = [Drop(states=levels.states(level)) for level in some]
-    plans = [Plan(question, name, recipe(name), drop) for drop in drops]
+    plans = [Plan(question, made, drop) for drop in drops]
     bases = plans
-    if uncorrected != name:
-        bases = [Plan(question, uncorrected, recipe(uncorrected), drop) for drop in drops]
+    if made.is_corrected:
+        bases = [Plan(question, made.uncorrected, drop) for drop in drops]
     answers = Answers(question, plans if bases is plans else [*plans, *bases])
     answers.prepare(with_bias=True)
     answers.prepare_std_errors(plans)

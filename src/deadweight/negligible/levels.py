@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
 
@@ -46,6 +47,26 @@ class Levels:
         """The set of a level."""
         text = f"Q gap <= {self.epsilon[level]:g}" if level else "nothing dropped"
         return StateSet(self.mask(level), self.labels, origin or text, self.evidence)
+
+
+class LevelSets(Sequence[StateSet]):
+    """The sets of all levels, each made when it is looked at."""
+
+    def __init__(self, levels: Levels) -> None:
+        self._levels = levels
+
+    def __len__(self) -> int:
+        return len(self._levels)
+
+    @overload
+    def __getitem__(self, level: int) -> StateSet: ...
+    @overload
+    def __getitem__(self, level: slice) -> list[StateSet]: ...
+    def __getitem__(self, level: int | slice) -> StateSet | list[StateSet]:
+        numbers = range(len(self))[level]
+        if isinstance(numbers, range):
+            return [self._levels.states(number) for number in numbers]
+        return self._levels.states(numbers)
 
 
 def make_levels(question: Question, min_visits: int = 0, most: int | None = None) -> Levels:

@@ -10,18 +10,19 @@ where f = 1/4 for estimators that correct their bias (what remains is the model'
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from deadweight.errors import EstimationError, MissingExtra
-from deadweight.estimators.names import RECIPES, Recipe, recipe
+from deadweight.estimators.estimator import Estimator
+from deadweight.estimators.names import estimator_of
 from deadweight.negligible.all_levels import all_levels
 from deadweight.negligible.columns import Columns, level_by_level
-from deadweight.negligible.levels import Levels, make_levels
+from deadweight.negligible.levels import Levels, LevelSets, make_levels
 from deadweight.negligible.sweep import sweep
 from deadweight.options import read_options
 from deadweight.policies import TabularPolicy
@@ -78,10 +79,10 @@ class EpsilonPath:
     def __len__(self) -> int:
         return len(self.epsilon)
 
-    @cached_property
-    def sets(self) -> list[StateSet]:
+    @property
+    def sets(self) -> Sequence[StateSet]:
         """The drop set of each level."""
-        return [self.levels.states(level) for level in range(len(self))]
+        return LevelSets(self.levels)
 
     def reason(self) -> str:
         """Why the chosen level was chosen, in words."""
@@ -134,7 +135,7 @@ class EpsilonPath:
 
 
 def epsilon_path(
-    name: str,
+    name: str | Estimator,
     log: Log,
     pi_e: TabularPolicy | npt.ArrayLike | None,
     pi_b: TabularPolicy | npt.ArrayLike | None = None,
@@ -148,7 +149,7 @@ def epsilon_path(
     over the log; other names have up to 25, at quantiles of the gaps.
 
     Args:
-      name: a state-based or corrected name, such as "WSPDIS".
+      name: a state-based or corrected name, such as "WSPDIS", or an `Estimator`.
       log: episodes of the behaviour policy.
       pi_e, pi_b: the policies; pi_b=None takes the log's propensities.
       min_visits: a state may be dropped only if every action on which the policies differ was seen there so
@@ -163,23 +164,30 @@ def epsilon_path(
       >>> len(path), int(path.n_dropped[path.chosen])
       (16, 9)
     """
-    return path_of(ask(log, pi_e, pi_b, gamma, read_options(options)), name, min_visits)
+    return path_of(ask(log, pi_e, pi_b, gamma, read_options(options)), estimator_of(name), min_visits)
 
 
-def path_of(question: Question, name: str, min_visits: int = 0) -> EpsilonPath:
-    """The path of a question that has been asked already."""
-    made = recipe(name)
-    if not made.state_based:
-        twins = [other for other in RECIPES if RECIPES[other].state_based and other.endswith(name)]
+def path_of(question: Question, made: Estimator, min_visits: int = 0) -> EpsilonPath:
+    """The path of a question that has been asked already; made once."""
+    key = (made, min_visits)
+    if key not in question.paths:
+        question.paths[key] = _path(question, made, min_visits)
+    found: EpsilonPath = question.paths[key]
+    return found
+
+
+def _path(question: Question, made: Estimator, min_visits: int) -> EpsilonPath:
+    if not made.is_state_based:
+        twin = made.state_based
         raise EstimationError(
-            f"A path needs an estimator that drops states; {name} does not.",
-            fix=f"Use {twins[0]}." if twins else "Use a state-based name, such as WSPDIS.",
+            f"A path needs an estimator that drops states; {made.name} does not.",
+            fix="Use a state-based name, such as WSPDIS." if twin is None else f"Use {twin.name}.",
         )
     levels = make_levels(question, min_visits, None if made.whole_episode else QUANTILES)
-    columns = _columns(question, name, made, levels)
+    columns = _columns(question, made, levels)
     inside = made.contains_correction
     return EpsilonPath(
-        name,
+        made.name,
         levels.epsilon,
         levels.n_dropped,
         columns.estimate,
@@ -192,19 +200,19 @@ def path_of(question: Question, name: str, min_visits: int = 0) -> EpsilonPath:
     )
 
 
-def _columns(question: Question, name: str, made: Recipe, levels: Levels) -> Columns:
+def _columns(question: Question, made: Estimator, levels: Levels) -> Columns:
     """By the quickest way there is: two walks at all levels, a sweep of very many, or one by one."""
     if made.whole_episode and len(levels) > MOST_AT_ONCE:
         columns = sweep(question, made, levels)
     else:
         found = all_levels(question, [made], levels) if made.all_levels else None
         columns = None if found is None else found[0]
-    return level_by_level(question, name, levels) if columns is None else columns
+    return level_by_level(question, made, levels) if columns is None else columns
 
 
-def _choose(made: Recipe, bias: FloatArray, std_error: FloatArray, ess: FloatArray) -> int:
+def _choose(made: Estimator, bias: FloatArray, std_error: FloatArray, ess: FloatArray) -> int:
     """The level with the least estimated error among those with enough effective episodes."""
-    share = REMAINING_BIAS if made.corrected or made.contains_correction else 1.0
+    share = REMAINING_BIAS if made.is_corrected or made.contains_correction else 1.0
     error = (share * bias) ** 2 + std_error**2
     barred = (ess < min(ENOUGH_EPISODES, ess.max())) | np.isnan(error)
     error = np.where(barred, np.inf, error)

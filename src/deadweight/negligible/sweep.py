@@ -17,7 +17,7 @@ import numpy as np
 
 from deadweight.arithmetic import divide
 from deadweight.blocks import Block
-from deadweight.estimators.names import Recipe
+from deadweight.estimators.estimator import Estimator
 from deadweight.negligible.columns import Columns
 from deadweight.negligible.levels import Levels
 from deadweight.negligible.runs import Runs
@@ -35,15 +35,15 @@ TOLERANCE = 1e-11
 CANCELLED = 1e-4
 
 
-def sweep(question: Question, made: Recipe, levels: Levels) -> Columns | None:
+def sweep(question: Question, made: Estimator, levels: Levels) -> Columns | None:
     """The columns of a whole-episode estimator.
 
     None where level by level is better: few levels, or weights outside the range of doubles.
     """
     if len(levels) <= question.horizon or not _in_range(question):
         return None
-    one = _Weighted if made.weighted else _Plain
-    return one(question, levels, made.corrected).columns(_Passes(question))
+    one = _Weighted if made.is_weighted else _Plain
+    return one(question, levels, made.is_corrected).columns(_Passes(question))
 
 
 class _Passes:

@@ -7,27 +7,33 @@ from pathlib import Path
 
 from deadweight.atomic import write_text
 from deadweight.errors import OutputError
-from deadweight.evaluation import Evaluation
 from deadweight.report.content import gather
 from deadweight.report.page import render
+from deadweight.results.evaluation import Evaluation
 
 
 class ReportError(OutputError):
     """A report that cannot be written where it should go."""
 
 
-def write_report(evaluation: Evaluation, path: str | os.PathLike[str], title: str | None = None) -> Path:
+def write_report(
+    evaluation: Evaluation,
+    path: str | os.PathLike[str],
+    title: str | None = None,
+    reward: str | None = None,
+) -> Path:
     """Write the report on an evaluation as one self-contained HTML file.
 
     Args:
       evaluation: made by `evaluate`.
       path: the file; an older one is replaced, in one step, when the new one is complete.
       title: heading of the report.
+      reward: what the reward is, in words.
 
     Returns the path.
     """
     target = Path(path)
-    page = render(gather(evaluation, title))
+    page = render(gather(evaluation, title, reward=reward))
     try:
         if target.exists() and not target.is_file():  # a device or a pipe would be replaced
             raise OSError("it is not a file")

@@ -1,116 +1,113 @@
-"""Estimate: a number with what is needed to trust it.
-
-The standard error of a self-normalised estimate takes a second pass over the log, with the final
-denominators. It is made when first asked for; `interval=None` therefore costs one pass only.
-"""
+"""Estimate: a number with what is needed to trust it, as data."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
-from deadweight.drops import Drop
-from deadweight.estimators.names import recipe
+from deadweight.results.base import Result, absent, finite, json_label
+from deadweight.results.flags import remark
 from deadweight.typing import FloatArray
 
-FLAGS = {
-    "zero-weights": "All weights were zero in at least one normaliser, which counts as 0: the log hardly "
-    "ever does what the evaluation policy would do.",
-    "low-ess": "Fewer than ten effective episodes carry the weights: a handful of episodes decide the "
-    "estimate.",
-    "all-dropped": "Nearly every logged step is dropped: only the ratios of the few others, if any, tell the "
-    "evaluation policy from the behaviour policy.",
-    "none-dropped": "No logged step is dropped: the estimate is the plain estimator.",
-    "truncated": "Some episodes were cut before they ended: returns count only what was logged.",
-    "no-support": "The evaluation policy takes actions in visited states where the behaviour policy never "
-    "does: their effect cannot be seen in this log.",
-    "unchecked": "The interval could not be checked against a model, which takes the evaluation policy's "
-    "probabilities of all actions and not too many states: it may be too narrow.",
-    "model-misfit": "The fitted model does not give back the mean return of the log itself, by more than "
-    "chance: what rests on the model is not to be trusted.",
-    "model-unsettled": "In the fitted model the evaluation policy may go on for ever: the model is solved "
-    "over the steps of the longest episode instead.",
-    "overflow": "The product of ratios left the range of floating-point numbers: use a self-normalised (W) "
-    "estimator.",
-}
+if TYPE_CHECKING:
+    from deadweight.misfit import Misfit
 
-# Where a flag means something else for some estimators.
-OF_CORRECTED = {
-    "all-dropped": "Nearly every logged step is dropped: how the evaluation policy differs from the "
-    "behaviour policy is told by the model, hardly by the weights.",
-}
-OF_DOUBLY_ROBUST = {
-    "low-ess": "Fewer than ten effective episodes carry the weights: a handful of episodes decide how the "
-    "model's value is corrected.",
-}
-OF_PRODUCTS = {
-    "all-dropped": "Nearly every logged step is dropped: only the ratios of the few others, if any, keep the "
-    "estimate from being the naive average return.",
-}
+ASK = "Ask for it: pass also=[{!r}]{}."
+OR_INTERVAL = ", or an interval"
 
 
-def remark(flag: str, name: str) -> str:
-    """What a flag says about this estimator.
+@dataclass(frozen=True)
+class About:
+    """What an estimator is, in words and as far as a table or a verdict needs it.
 
-    >>> remark("none-dropped", "WSIS")
-    'No logged step is dropped: the estimate is the plain estimator.'
+    Attributes:
+      name: such as "WPDIS".
+      words: what the name stands for.
+      kind: "baseline", "plain", "state-based" or "corrected".
+      family: name of the plain estimator that it belongs to.
+      product: weighs by products of ratios.
+      naive: the average return of the log, which is no estimate of the evaluation policy.
+      contains_correction: holds the correction of a drop inside, as doubly robust estimators do.
+      rank: place among the estimators that a verdict may rest on, 0 first; None for the others.
+      rank_alone: the same where the model does not fit the log.
     """
-    made = recipe(name)
-    said = FLAGS[flag]
-    if made.product:
-        said = OF_PRODUCTS.get(flag, said)
-    if made.corrected or made.contains_correction:
-        said = OF_CORRECTED.get(flag, said)
-    return OF_DOUBLY_ROBUST.get(flag, said) if made.contains_correction else said
 
+    name: str
+    words: str
+    kind: str
+    family: str
+    product: bool
+    naive: bool
+    contains_correction: bool
+    rank: int | None
+    rank_alone: int | None
 
-def remarks(named: Iterable[tuple[str, Iterable[str]]]) -> list[tuple[str, list[str], str]]:
-    """Flag, estimators and sentence, of estimators with their flags: one entry for each different sentence.
-
-    >>> [(flag, names) for flag, names, _ in remarks([("WIS", ["low-ess"]), ("IS", ["low-ess"])])]
-    [('low-ess', ['WIS', 'IS'])]
-    """
-    found: dict[tuple[str, str], list[str]] = {}
-    for name, flags in named:
-        for flag in flags:
-            found.setdefault((flag, remark(flag, name)), []).append(name)
-    order = list(FLAGS)
-    ranked = sorted(found.items(), key=lambda entry: order.index(entry[0][0]))
-    return [(flag, names, said) for (flag, said), names in ranked]
+    @property
+    def known_noise(self) -> bool:
+        """Whether influence functions tell all of its noise: a fitted model would be part of it."""
+        return self.product and not self.contains_correction
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A confidence interval and the two parts of its half-width."""
+    """A confidence interval, and what it is made of.
+
+    Attributes:
+      lower, upper: the ends.
+      sampling_error, bias_allowance: the two parts of its half-width.
+      kind: such as "auto".
+      covers: what it holds with its confidence: "V(pi_e)", "V(pi_b)" or, with a drop, "V(mu_D)".
+      centre: the best single number: the estimate, with its bias removed for "auto".
+      std_error: of the centre, where the interval rests on one.
+      disagreement: distance between weights and model that "auto" allows for; None where there was no check.
+      resamples: of a bootstrap.
+      episodes: how many a bound was made from.
+      split: whether the drop was chosen from the other half of the episodes.
+      dropped: labels of the states dropped in the bound, where it has a drop of its own.
+    """
 
     lower: float
     upper: float
     sampling_error: float
     bias_allowance: float
+    kind: str
+    covers: str
+    centre: float
+    std_error: float | None = None
+    disagreement: float | None = None
+    resamples: int | None = None
+    episodes: int | None = None
+    split: bool = False
+    dropped: list[Any] = field(default_factory=list)
 
 
-def finite(number: float | None) -> float | None:
-    """The number as JSON can hold it: infinity and NaN are null."""
-    return float(number) if number is not None and np.isfinite(number) else None
-
-
-class Estimate:
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Estimate(Result):
     """An estimate of the value of the evaluation policy.
 
     Attributes:
-      name: the estimator.
+      about: what the estimator is.
       value: the estimate; for `C-` names the corrected one.
-      ess: Kish effective sample size of the final kept weights; None for estimators without products.
-      dropped: labels of the dropped states.
-      dropped_share: share of the logged steps whose ratio was dropped.
-      flags: codes of what a reader must know; `explain()` says them in words.
       n_episodes: size of the log.
       level: confidence level of the interval.
+      bounds: the interval with all its parts; None when none was asked for.
+      ess: Kish effective sample size of the final kept weights; None for estimators without products.
+      mean_weight_z: distance of the mean weight from 1 in standard errors; None likewise.
+      dropped: labels of the dropped states; `drop_origin` says in words which rule chose them.
+      dropped_share: share of the logged steps whose ratio was dropped.
+      flags: codes of what a reader must know; `explain()` says them in words.
+      paired_std_error: of the distance to the average return of the same episodes, in a table that compares
+        with it; None where it is not known.
+      model_check: whether the fitted model gives back what the log earned; None where none was checked.
       details: by-products, such as the windows that INCRIS chose.
+      std_error: from influence functions, ddof 1.
+      bias: estimated bias of the uncorrected estimate, V(mu_D) - V(pi_e); None if it cannot be estimated.
+      ess_steps: (T,) effective sample size at each step; None for estimators without products.
+      influence: (n,) centred influence of each episode on the centre of the interval.
+
+    The last four are there only if they were asked for. An interval asks for std_error and bias, and
+    `estimate` with an interval for ess_steps as well.
 
     Example:
       >>> import deadweight as dw
@@ -122,116 +119,81 @@ class Estimate:
       Fewer than ten effective episodes carry the weights: a handful of episodes decide the estimate.
     """
 
-    def __init__(
-        self,
-        name: str,
-        value: float,
-        *,
-        n_episodes: int,
-        std_error: Callable[[], float],
-        make_interval: Callable[[Estimate], Interval] | None,
-        level: float,
-        ess: float | None,
-        ess_steps: Callable[[], FloatArray | None],
-        bias: Callable[[], float | None],
-        drop: Drop,
-        dropped_share: float,
-        flags: tuple[str, ...],
-        details: dict[str, Any],
-        influence: Callable[[], FloatArray] | None = None,
-    ) -> None:
-        self.name = name
-        self.value = value
-        self.n_episodes = n_episodes
-        self.level = level
-        self.ess = ess
-        self._bias = bias
-        self.drop = drop
-        self.dropped: list[Any] = [] if drop.states is None else drop.states.states
-        self.dropped_share = dropped_share
-        self.flags = flags
-        self.details = details
-        self._std_error = std_error
-        self._make_interval = make_interval
-        self._ess_steps = ess_steps
-        self._influence = influence
+    about: About
+    value: float
+    n_episodes: int
+    level: float
+    bounds: Interval | None
+    ess: float | None
+    mean_weight_z: float | None = None
+    dropped: list[Any] = field(default_factory=list)
+    drop_origin: str = "none"
+    dropped_share: float = 0.0
+    flags: tuple[str, ...] = ()
+    paired_std_error: float | None = None
+    model_check: Misfit | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+    std_error: float = field(default_factory=absent)
+    bias: float | None = field(default_factory=absent)
+    ess_steps: FloatArray | None = field(default_factory=absent)
+    influence: FloatArray = field(default_factory=absent)
 
-    @cached_property
-    def std_error(self) -> float:
-        """Standard error from influence functions, ddof 1."""
-        return self._std_error()
+    ASK: ClassVar[Mapping[str, str]] = {
+        "std_error": ASK.format("std_error", OR_INTERVAL),
+        "bias": ASK.format("bias", OR_INTERVAL),
+        "ess_steps": ASK.format("ess_steps", ""),
+        "influence": ASK.format("influence", ""),
+    }
 
-    @cached_property
-    def bias(self) -> float | None:
-        """Estimated bias of the uncorrected estimate, V(mu_D) - V(pi_e); None if it cannot be estimated."""
-        return self._bias()
-
-    @cached_property
-    def ess_steps(self) -> FloatArray | None:
-        """(T,) effective sample size at each step; None for estimators without products."""
-        return self._ess_steps()
-
-    @cached_property
-    def _interval(self) -> Interval | None:
-        return None if self._make_interval is None else self._make_interval(self)
+    @property
+    def name(self) -> str:
+        """The estimator."""
+        return self.about.name
 
     @property
     def interval(self) -> tuple[float, float] | None:
         """(lower, upper), or None when none was asked for."""
-        return None if self._interval is None else (self._interval.lower, self._interval.upper)
+        return None if self.bounds is None else (self.bounds.lower, self.bounds.upper)
 
     @property
     def sampling_error(self) -> float | None:
         """Half-width of the interval due to sampling."""
-        return None if self._interval is None else self._interval.sampling_error
+        return None if self.bounds is None else self.bounds.sampling_error
 
     @property
     def bias_allowance(self) -> float | None:
         """Half-width of the interval due to bias: of the drop, and of weights or model where they differ."""
-        return None if self._interval is None else self._interval.bias_allowance
+        return None if self.bounds is None else self.bounds.bias_allowance
 
     @property
     def interval_kind(self) -> str | None:
         """Which kind of interval was made; None when none was."""
-        _ = self._interval
-        kind: str | None = self.details.get("interval", {}).get("kind")
-        return kind
+        return None if self.bounds is None else self.bounds.kind
 
     @property
     def centre(self) -> float:
         """The best single number: the corrected value where the interval is centred on it, else the value."""
-        _ = self._interval
-        return float(self.details.get("interval", {}).get("centre", self.value))
-
-    @cached_property
-    def influence(self) -> FloatArray | None:
-        """(n,) centred influence of each episode on the centre; None where none is known."""
-        return None if self._influence is None else self._influence()
-
-    def settle(self) -> Estimate:
-        """Compute what is computed on demand, so that the log may be let go."""
-        _ = self.std_error, self.bias, self.interval
-        return self
+        return self.value if self.bounds is None else self.bounds.centre
 
     def explain(self) -> str:
         """The flags in words, one a line."""
-        return "\n".join(remark(flag, self.name) for flag in self.flags) or "Nothing to remark."
+        return "\n".join(remark(flag, self.about) for flag in self.flags) or "Nothing to remark."
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain Python values, ready for JSON."""
+        """Plain Python values, ready for JSON: what is not known, not finite or was not asked for is None."""
         return {
             "value": finite(self.value),
-            "std_error": finite(self.std_error),
+            "std_error": finite(getattr(self, "std_error", None)),
             "interval": None if self.interval is None else [finite(end) for end in self.interval],
-            "ess": self.ess,
-            "bias": finite(self.bias),
-            "dropped": self.dropped,
+            "ess": finite(self.ess),
+            "bias": finite(getattr(self, "bias", None)),
+            "dropped": [json_label(label) for label in self.dropped],
             "flags": list(self.flags),
         }
 
     def __repr__(self) -> str:
         text = f"{self.name} = {self.value:.6g}"
-        if self._make_interval is not None and self.interval is not None:
+        if self.interval is not None:
             text += f", {self.level:.0%} interval [{self.interval[0]:.6g}, {self.interval[1]:.6g}]"
         if self.ess is not None:
             text += f", ESS {self.ess:.1f} of {self.n_episodes}"

@@ -21,10 +21,10 @@ import numpy as np
 from deadweight.behaviour import estimate_behaviour
 from deadweight.domains import Problem, inventory, stochastic_lift
 from deadweight.estimate import estimate, evaluate
-from deadweight.evaluation import Evaluation
 from deadweight.mdp import TabularMDP, policy_value
 from deadweight.negligible.coverage import DropWarning
 from deadweight.results import Estimate
+from deadweight.results.evaluation import Evaluation
 from deadweight.studies.problems import StudyProblem, study_problems
 from deadweight.studies.runs import Stores, make_runs, open_stores
 from deadweight.trajectories import Trajectories
@@ -115,7 +115,9 @@ def run(name: str, number: int) -> dict[str, Any]:
     log = cell.sample(np.random.SeedSequence([SEED, list(cells()).index(name), number]))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DropWarning)
-        table = evaluate(log, cell.pi_e, cell.pi_b, ["BEHAVIOUR", *AUTO], drop="auto", level=LEVEL)
+        table = evaluate(
+            log, cell.pi_e, cell.pi_b, ["BEHAVIOUR", *AUTO], drop="auto", level=LEVEL, background=False
+        )
         rows = list(intervals(cell, log, table))
         better = dict(null_verdicts(cell, log))
     return {
@@ -151,36 +153,37 @@ def intervals(cell: StudyProblem, log: Trajectories, table: Evaluation) -> Itera
     for estimator in AUTO:
         yield _row(table[estimator], truth)
         yield _without_cross_check(table[estimator], truth)
-    dropped = table["C-WSPDIS"].drop
+    dropped = table["C-WSPDIS"].dropped
     for kind in ("student-t", "bootstrap", "bca"):
         yield _row(ask("WPDIS", kind, None), truth)
         yield _row(ask("WSPDIS", kind, dropped), truth)
     for kind in ("guaranteed", "bernstein"):
         yield _row(ask("IS", kind, None), truth)
     bound = ask("SIS", "guaranteed", "auto")
-    yield _row(bound, _value_of_mu(cell, bound.details["interval"]["dropped"]))
+    assert bound.bounds is not None
+    yield _row(bound, _value_of_mu(cell, bound.bounds.dropped))
 
 
 def null_verdicts(cell: StudyProblem, log: Trajectories) -> Iterator[tuple[str, bool]]:
     """Whether the verdict says "better" when pi_e is pi_b: with pi_b known, and with pi_b from counts."""
     for how, pi_b in (("known", cell.pi_b), ("counts", estimate_behaviour(log))):
-        table = evaluate(log, cell.pi_b, pi_b, ["BEHAVIOUR", *AUTO], drop="auto", interval="auto")
+        table = evaluate(log, cell.pi_b, pi_b, ["BEHAVIOUR", *AUTO], drop="auto", background=False)
         for estimator in AUTO:
             yield f"{estimator}, pi_b {how}", verdict(table[estimator], table["BEHAVIOUR"]).answer == "better"
 
 
 def _row(found: Estimate, target: float) -> Row:
-    assert found.interval is not None
-    made = found.details["interval"]
-    return Row(found.name, made["kind"], made["covers"], *found.interval, target)
+    made = found.bounds
+    assert made is not None
+    return Row(found.name, made.kind, made.covers, made.lower, made.upper, target)
 
 
 def _without_cross_check(found: Estimate, target: float) -> Row:
     """What the interval would be with `cross_check=False`."""
-    assert found.sampling_error is not None
-    half = found.sampling_error + abs(found.bias or 0.0)
-    covers = found.details["interval"]["covers"]
-    return Row(found.name, "auto unchecked", covers, found.centre - half, found.centre + half, target)
+    made = found.bounds
+    assert made is not None
+    half = made.sampling_error + abs(found.bias or 0.0)
+    return Row(found.name, "auto unchecked", made.covers, found.centre - half, found.centre + half, target)
 
 
 def _value_of_mu(cell: StudyProblem, dropped: list[Any]) -> float:

@@ -6,7 +6,7 @@ from deadweight.report.charts.scale import spanning
 from deadweight.report.charts.svg import bottom_axis, diamond, drawing, line, text
 from deadweight.report.markup import Markup
 from deadweight.report.numbers import Format
-from deadweight.verdict import Verdict
+from deadweight.results import Verdict
 
 TOP, MIDDLE, BOTTOM = 30.0, 54.0, 78.0
 

@@ -32,7 +32,7 @@ def forest(rows: list[EstimateRow], headline: EstimateRow, form: Format) -> Mark
             drawn += _row(row, scale, y + ROW / 2 + GAP / 4, row is headline)
             y += ROW
         y += GAP
-    behaviour = [row for row in rows if row.name == "BEHAVIOUR"]
+    behaviour = [row for row in rows if row.naive]
     reference = [line(scale(row.value), TOP, scale(row.value), y, "reference") for row in behaviour]
     described = "; ".join(_described(row, form) for row in rows)
     return drawing(
@@ -48,7 +48,7 @@ def forest(rows: list[EstimateRow], headline: EstimateRow, form: Format) -> Mark
 
 def _extent(rows: list[EstimateRow], headline: EstimateRow) -> list[float]:
     """What the scale shows: all values, the two intervals that are compared, others where they fit."""
-    compared = [row for row in rows if row is headline or row.name == "BEHAVIOUR"]
+    compared = [row for row in rows if row is headline or row.naive]
     core = [row.value for row in rows if abs(row.value) < 1e12] + _ends(compared)
     return without_outliers(without_outliers(_ends(compared) or core, core), _ends(rows))
 

@@ -7,19 +7,15 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from deadweight._version import __version__
-from deadweight.background.conventions import conventions
-from deadweight.background.data import DataCard, data_card
-from deadweight.background.path import PathContent, path_content
-from deadweight.background.states import StatesContent, states_content
-from deadweight.background.weights import WeightsContent, weights_content
-from deadweight.evaluation import Evaluation
+from deadweight.background.data import DataCard
+from deadweight.background.path import PathContent
+from deadweight.background.states import StatesContent
+from deadweight.background.weights import WeightsContent
 from deadweight.report.content.estimates import EstimateRow, estimate_rows
-from deadweight.results import Estimate
-from deadweight.verdict import Verdict
+from deadweight.results import Estimate, Verdict
+from deadweight.results.evaluation import Evaluation
 
 __all__ = ["Content", "gather"]
-
-CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
@@ -39,6 +35,7 @@ class Content:
     """
 
     title: str
+    reward: str | None
     verdict: Verdict
     baseline: Baseline
     headline: EstimateRow
@@ -59,34 +56,39 @@ class Content:
         return asdict(self)
 
 
-def gather(evaluation: Evaluation, title: str | None = None, today: date | None = None) -> Content:
+def gather(
+    evaluation: Evaluation,
+    title: str | None = None,
+    today: date | None = None,
+    reward: str | None = None,
+) -> Content:
     """What a report on this evaluation shows.
 
     Args:
       evaluation: made by `evaluate`.
       title: heading of the report.
+      reward: what the reward is, in words.
       today: date of the report; None takes the present one (UTC).
     """
-    question, headline = evaluation.question, evaluation.headline
+    headline, background = evaluation.headline, evaluation.background
     made_on = datetime.now(UTC).date() if today is None else today
-    confidence = headline.level if headline.interval is not None else CONFIDENCE
-    all_actions = question.pair.pi_e is not None
-    of_states = all_actions and headline.drop.steps is None
     rows = estimate_rows(evaluation)
+    about = [("deadweight", __version__), ("Date", made_on.isoformat())]
     return Content(
         title=title or "Off-policy evaluation",
+        reward=reward,
         verdict=evaluation.verdict,
         baseline=_baseline(evaluation),
         headline=next(row for row in rows if row.name == headline.name),
         estimates=rows,
         drop_rule=str(evaluation.conventions.get("drop")),
-        path=path_content(question, confidence) if all_actions else None,
-        weights=weights_content(question, headline.drop),
-        states=states_content(question, headline.drop) if of_states else None,
-        without_states=_why_not(all_actions),
-        data=data_card(question),
-        conventions=conventions(question, headline, made_on),
-        confidence=confidence,
+        path=background.path,
+        weights=background.weights,
+        states=background.states,
+        without_states=background.without_states,
+        data=background.data,
+        conventions=[*background.conventions, *about],
+        confidence=background.confidence,
         made_on=made_on.isoformat(),
         version=__version__,
     )
@@ -98,13 +100,4 @@ def _baseline(evaluation: Evaluation) -> Baseline:
         Baseline("behaviour policy", given.value)
         if isinstance(given, Estimate)
         else Baseline("baseline", given)
-    )
-
-
-def _why_not(all_actions: bool) -> str:
-    if all_actions:
-        return "Single steps were dropped, not states: there is no list of states to show."
-    return (
-        "The log holds the evaluation policy for the actions taken only. What a state costs, and what "
-        "happens when it is dropped, can be said when the policy is known for all actions."
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from deadweight.background.data import DataCard
+from deadweight.labels import visible
 from deadweight.report.content import Content
 from deadweight.report.markup import Markup, element
 from deadweight.report.numbers import count, share, significant
@@ -16,7 +17,7 @@ PAPER = (
 
 def data_section(content: Content) -> Markup:
     """What was logged."""
-    return section("data", "The data", facts(_card(content.data)))
+    return section("data", "The data", facts(_reward(content.reward) + _card(content.data)))
 
 
 def conventions_section(content: Content) -> Markup:
@@ -40,6 +41,10 @@ def citing_section(content: Content) -> Markup:
             class_="citation",
         ),
     )
+
+
+def _reward(reward: str | None) -> list[tuple[str, object]]:
+    return [] if reward is None else [("Reward", visible(reward))]
 
 
 def _card(card: DataCard) -> list[tuple[str, object]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 
+from deadweight.labels import visible
 from deadweight.report.charts.forest import forest
 from deadweight.report.charts.svg import diamond, line
 from deadweight.report.content import Content
@@ -37,7 +38,7 @@ def estimates_section(content: Content, form: Format) -> Markup:
             element("strong", headline.name),
             " is the one behind the verdict.",
         ),
-        figure(forest(rows, headline, form), "Value of an episode", KEY),
+        figure(forest(rows, headline, form), _axis(content.reward), KEY),
         _table(rows, headline, content.confidence, form),
         note(
             "An interval may be centred beside its estimate: it is then centred on the estimate with its "
@@ -45,6 +46,10 @@ def estimates_section(content: Content, form: Format) -> Markup:
         ),
         _remarks(rows),
     )
+
+
+def _axis(reward: str | None) -> str:
+    return "Value of an episode" if reward is None else f"Value of an episode: {visible(reward)}"
 
 
 def _table(rows: list[EstimateRow], headline: EstimateRow, confidence: float, form: Format) -> Markup:
@@ -80,7 +85,7 @@ def _row(each: EstimateRow, first: bool, form: Format) -> Markup:
 
 
 def _remarks(rows: list[EstimateRow]) -> Markup | None:
-    found = remarks((each.name, each.flags) for each in rows)
+    found = remarks((each.about, each.flags) for each in rows)
     if not found:
         return None
     entries = [

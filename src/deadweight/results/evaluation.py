@@ -1,0 +1,156 @@
+"""Evaluation: a table of estimates of one question, with the verdict that it supports, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from deadweight.errors import UnknownEstimator, did_you_mean
+from deadweight.results.base import SCHEMA, Result, absent, frame
+from deadweight.results.estimate import Estimate
+from deadweight.results.verdict import Verdict
+
+if TYPE_CHECKING:
+    from deadweight.background import Background
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation(Result):
+    """A table of estimates.
+
+    Attributes:
+      estimates: by name.
+      baseline: what the verdict compares with: the estimate "BEHAVIOUR", or a number.
+      conventions: the choices that the numbers rest on.
+      verdict: is the evaluation policy better than the baseline?
+      n_episodes: size of the log.
+      longest: steps of its longest episode.
+      background: what a report shows beside the estimates. An interval asks for it.
+
+    Example:
+      >>> from deadweight.domains import deterministic_lift
+      >>> from deadweight.estimate import evaluate
+      >>> lift = deterministic_lift(7)
+      >>> ev = evaluate(lift.sample(1000, seed=0), lift.pi_e, lift.pi_b)
+      >>> ev.verdict.answer, round(ev["WPDIS"].value, 6)
+      ('better', 1.0)
+    """
+
+    estimates: dict[str, Estimate]
+    baseline: Estimate | float
+    conventions: dict[str, Any]
+    verdict: Verdict
+    n_episodes: int
+    longest: int
+    background: Background = field(default_factory=absent)
+
+    ASK: ClassVar[Mapping[str, str]] = {"background": "Ask for it: evaluate(..., background=True)."}
+
+    def __getitem__(self, name: str) -> Estimate:
+        if name not in self.estimates:
+            raise UnknownEstimator(
+                f"{name!r} is not in this table.{did_you_mean(name, self.estimates)}",
+                fix=f"It has {', '.join(self.estimates)}.",
+            )
+        return self.estimates[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.estimates)
+
+    def __len__(self) -> int:
+        return len(self.estimates)
+
+    @property
+    def headline(self) -> Estimate:
+        """The estimate that the verdict rests on."""
+        return headline_of(self.estimates)
+
+    def report(self, path: str | Path, title: str | None = None, reward: str | None = None) -> Path:
+        """Write the report, one self-contained HTML file.
+
+        Args:
+          path: where it goes.
+          title: its heading.
+          reward: what the reward is, in words, such as "euros a visit"; it is put beside the values.
+        """
+        from deadweight.report import write_report
+
+        return write_report(self, path, title, reward)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain Python values, ready for JSON."""
+        return {
+            "schema": SCHEMA,
+            "estimates": {name: estimate.to_dict() for name, estimate in self.estimates.items()},
+            "verdict": {**self.verdict.to_dict(), "estimator": self.headline.name},
+            "conventions": dict(self.conventions),
+        }
+
+    def to_frame(self) -> Any:
+        """One row an estimator: a pandas DataFrame if pandas is installed, else a pyarrow Table."""
+        rows = [{"estimator": name, **estimate.to_dict()} for name, estimate in self.estimates.items()]
+        for row in rows:
+            interval = row.pop("interval") or (None, None)
+            row.update(lower=interval[0], upper=interval[1], n_dropped=len(row.pop("dropped")))
+            row["flags"] = ", ".join(row["flags"])
+        return frame(rows)
+
+    def __repr__(self) -> str:
+        return f"Evaluation({', '.join(self.estimates)}; verdict: {self.verdict.answer})"
+
+    def __str__(self) -> str:
+        rows = [list(HEADINGS), *self.rows()]
+        widths = [max(len(row[j]) for row in rows) for j in range(len(HEADINGS))]
+        lines = []
+        for row in rows:
+            cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
+            lines.append("  ".join([row[0].ljust(widths[0]), *cells[1:-1], row[-1]]).rstrip())
+        if self.headline.interval is not None:
+            lines += ["", f"Verdict: {self.verdict.answer}.", *self.verdict.reasons]
+        return "\n".join(lines)
+
+    def rows(self) -> list[list[str]]:
+        """The table as text, without its headings."""
+        return [_cells(name, estimate) for name, estimate in self.estimates.items()]
+
+
+HEADINGS = ("estimator", "value", "interval", "ESS", "bias", "dropped", "flags")
+
+
+def _cells(name: str, estimate: Estimate) -> list[str]:
+    interval, bias = estimate.interval, getattr(estimate, "bias", None)
+    return [
+        name,
+        f"{estimate.value:.4f}",
+        "" if interval is None else f"[{interval[0]:.4f}, {interval[1]:.4f}]",
+        "" if estimate.ess is None else f"{estimate.ess:.1f}",
+        "" if not bias or not np.isfinite(bias) else f"{bias:+.4f}",
+        str(len(estimate.dropped)) if estimate.dropped else "",
+        ", ".join(estimate.flags),
+    ]
+
+
+def headline_of(estimates: Mapping[str, Estimate]) -> Estimate:
+    """The estimate of a table that a verdict rests on: the best in rank, else the first that is not naive.
+
+    Where the model does not fit the log, estimates that do without it come first.
+    """
+    if any("model-misfit" in one.flags for one in estimates.values()):
+        alone = _best((one.about.rank_alone, one) for one in estimates.values())
+        if alone is not None:
+            return alone
+    ranked = _best((one.about.rank, one) for one in estimates.values())
+    if ranked is not None:
+        return ranked
+    others = [one for one in estimates.values() if not one.about.naive]
+    return (others or list(estimates.values()))[0]
+
+
+def _best(ranked: Iterable[tuple[int | None, Estimate]]) -> Estimate | None:
+    """The first in rank of those that have one."""
+    known = [(rank, one) for rank, one in ranked if rank is not None]
+    return min(known, key=lambda pair: pair[0])[1] if known else None
