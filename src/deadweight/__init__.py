@@ -16,6 +16,7 @@ from deadweight.negligible import EpsilonPath, epsilon_path
 from deadweight.options import PUBLISHED
 from deadweight.policies import TabularPolicy
 from deadweight.results import Estimate, Evaluation, Verdict
+from deadweight.results.saved import load
 from deadweight.simulate import simulate
 from deadweight.states import StateSet
 from deadweight.trajectories import Trajectories
@@ -44,6 +45,7 @@ __all__ = [
     "evaluate",
     "fit_mdp",
     "from_minari",
+    "load",
     "negligible",
     "policy_value",
     "q_values",

@@ -31,6 +31,7 @@ from deadweight.estimators.direct import Direct, Episodes
 from deadweight.mdp import policy_value
 from deadweight.model import mdp_from_counts
 from deadweight.question import Question
+from deadweight.results.saved import saved
 from deadweight.summaries import Moments
 from deadweight.typing import FloatArray
 
@@ -42,6 +43,7 @@ LEAST_SHARE = 0.1
 ROUNDING = 1e-9
 
 
+@saved
 @dataclass(frozen=True)
 class Misfit:
     """What the check has found.

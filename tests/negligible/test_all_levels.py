@@ -91,7 +91,7 @@ def test_cross_fitted_values_follow_their_folds(way: object) -> None:
     question = question_of(4, cross_fit=3)
     levels = make_levels(question, most=25)
     found = found_by(way, question, ["WDRSIS"], levels)[0]
-    assert_alike(found, level_by_level(question, "WDRSIS", levels), "cross-fitted")
+    assert_alike(found, level_by_level(question, BUILT_IN["WDRSIS"], levels), "cross-fitted")
 
 
 def test_workers_change_nothing() -> None:

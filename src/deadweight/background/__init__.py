@@ -18,12 +18,14 @@ from deadweight.background.weights import WeightsContent, weights_content
 from deadweight.drops import Drop
 from deadweight.question import Question
 from deadweight.results import Estimate
+from deadweight.results.saved import saved
 
 __all__ = ["Background", "background_of"]
 
 CONFIDENCE = 0.95
 
 
+@saved
 @dataclass(frozen=True, eq=False)
 class Background:
     """What a report shows beside the estimates and the verdict.

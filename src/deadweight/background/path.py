@@ -15,12 +15,14 @@ from deadweight.labels import visible
 from deadweight.negligible.automatic import MIN_VISITS
 from deadweight.negligible.path import EpsilonPath, path_of
 from deadweight.question import Question
+from deadweight.results.saved import saved
 
 PATH_OF = "C-WSPDIS"
 MOST_LEVELS = 30
 MOST_STATES = 200
 
 
+@saved
 @dataclass(frozen=True)
 class Level:
     """One level: everything that the slider moves.
@@ -44,6 +46,7 @@ class Level:
         return self.corrected - half, self.corrected + half
 
 
+@saved
 @dataclass(frozen=True)
 class PathContent:
     """Levels, and the states in the order in which they are dropped.

@@ -8,10 +8,12 @@ from deadweight.diagnostics.states import state_report_of
 from deadweight.drops import Drop
 from deadweight.labels import visible
 from deadweight.question import Question
+from deadweight.results.saved import saved
 
 MOST_STATES = 200
 
 
+@saved
 @dataclass(frozen=True)
 class StateRow:
     """One visited state; see `deadweight.diagnostics.states.StateReport`."""
@@ -25,6 +27,7 @@ class StateRow:
     dropped: bool
 
 
+@saved
 @dataclass(frozen=True)
 class StatesContent:
     """The states with the highest variance cost, how many are left out, and how many are dropped in all."""

@@ -10,12 +10,14 @@ import numpy as np
 from deadweight.background.sums import LogSums
 from deadweight.diagnostics.weights import WeightReport, weight_report
 from deadweight.question import Question
+from deadweight.results.saved import saved
 from deadweight.typing import FloatArray, IntArray
 
 BINS = 32
 MOST_STEPS = 120
 
 
+@saved
 @dataclass(frozen=True)
 class WeightSummary:
     """One set of weights, plain or with the drop.
@@ -36,6 +38,7 @@ class WeightSummary:
     counts: list[int]
 
 
+@saved
 @dataclass(frozen=True)
 class WeightsContent:
     """Weights before and after dropping; `after` is None when nothing is dropped.

@@ -10,10 +10,12 @@ import numpy as np
 
 from deadweight.negligible.q_gap import may_drop
 from deadweight.question import Question
+from deadweight.results.saved import saved
 from deadweight.states import StateSet
 from deadweight.typing import BoolArray, FloatArray, IntArray, Labels
 
 
+@saved
 @dataclass(frozen=True, eq=False)
 class Levels:
     """Level 0 drops nothing; level k drops the states that may be dropped with gap <= epsilon[k].

@@ -27,12 +27,15 @@ from deadweight.negligible.sweep import sweep
 from deadweight.options import read_options
 from deadweight.policies import TabularPolicy
 from deadweight.question import Log, Question, ask
+from deadweight.results.base import SCHEMA, Result, finite, frame
+from deadweight.results.saved import saved
 from deadweight.states import StateSet
 from deadweight.typing import FloatArray, IntArray
 
 QUANTILES = 25
 # Relative difference of errors below which two levels are as good as each other.
 SAME_ERROR = 1e-9
+FLOATS = ("epsilon", "estimate", "std_error", "bias", "corrected", "ess")
 # More levels than this are swept where that is possible: the walks cost the same for each of them.
 MOST_AT_ONCE = 64
 ENOUGH_EPISODES = 10.0
@@ -40,8 +43,9 @@ ENOUGH_EPISODES = 10.0
 REMAINING_BIAS = 0.25
 
 
+@saved
 @dataclass(frozen=True, eq=False)
-class EpsilonPath:
+class EpsilonPath(Result):
     """What an estimator says at each level of dropping.
 
     Level 0 is the empty set; level k >= 1 drops all states that may be dropped with gap <= epsilon[k].
@@ -83,6 +87,19 @@ class EpsilonPath:
     def sets(self) -> Sequence[StateSet]:
         """The drop set of each level."""
         return LevelSets(self.levels)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain Python values, ready for JSON: one list a column, what is not finite as None."""
+        columns = {name: [finite(number) for number in getattr(self, name).tolist()] for name in FLOATS}
+        n_dropped = [int(number) for number in self.n_dropped]
+        head = {"schema": SCHEMA, "estimator": self.name, "chosen": int(self.chosen)}
+        return {**head, "n_dropped": n_dropped, **columns}
+
+    def to_frame(self) -> Any:
+        """One row a level: a pandas DataFrame if pandas is installed, else a pyarrow Table."""
+        columns = {name: getattr(self, name).tolist() for name in ("epsilon", "n_dropped", *FLOATS[1:])}
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        return frame([{**row, "chosen": level == self.chosen} for level, row in enumerate(rows)])
 
     def reason(self) -> str:
         """Why the chosen level was chosen, in words."""

@@ -10,6 +10,7 @@ import datetime
 import math
 from collections.abc import Mapping
 from dataclasses import fields
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from deadweight.errors import NotAsked
@@ -44,6 +45,12 @@ class Result:
         if name in kind.ASK:
             raise NotAsked(f"This {kind.__name__} has no {name}: it was not asked for.", fix=kind.ASK[name])
         raise AttributeError(f"{kind.__name__!r} object has no attribute {name!r}")
+
+    def save(self, path: str | Path) -> Path:
+        """Write the result to a JSON file, which `deadweight.load` reads; returns the path."""
+        from deadweight.results.saved import save
+
+        return save(self, path)
 
     def has(self, name: str) -> bool:
         """Whether a part that takes work of its own is there."""

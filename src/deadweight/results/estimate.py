@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from deadweight.results.base import Result, absent, finite, json_label
 from deadweight.results.flags import remark
+from deadweight.results.saved import saved
 from deadweight.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ ASK = "Ask for it: pass also=[{!r}]{}."
 OR_INTERVAL = ", or an interval"
 
 
+@saved
 @dataclass(frozen=True)
 class About:
     """What an estimator is, in words and as far as a table or a verdict needs it.
@@ -49,6 +51,7 @@ class About:
         return self.product and not self.contains_correction
 
 
+@saved
 @dataclass(frozen=True)
 class Interval:
     """A confidence interval, and what it is made of.
@@ -82,6 +85,7 @@ class Interval:
     dropped: list[Any] = field(default_factory=list)
 
 
+@saved
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Estimate(Result):
     """An estimate of the value of the evaluation policy.

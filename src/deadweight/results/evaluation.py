@@ -12,12 +12,14 @@ import numpy as np
 from deadweight.errors import UnknownEstimator, did_you_mean
 from deadweight.results.base import SCHEMA, Result, absent, frame
 from deadweight.results.estimate import Estimate
+from deadweight.results.saved import saved
 from deadweight.results.verdict import Verdict
 
 if TYPE_CHECKING:
     from deadweight.background import Background
 
 
+@saved
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation(Result):
     """A table of estimates.

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from deadweight.results.base import finite
+from deadweight.results.base import Result, finite
+from deadweight.results.saved import saved
 
 
+@saved
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(Result):
     """An answer with its reasons.
 
     Attributes:

@@ -1,0 +1,205 @@
+"""Saving: results as JSON files, and back. Loading builds known classes from plain values and runs no code.
+
+A file is `{"schema": 2, "type": "Evaluation", "version": ..., "result": {...}}`. Numbers keep every bit;
+what JSON does not have is an object with one key that begins with a dollar sign: `$float` (inf, nan),
+`$tuple`, `$date`, `$datetime`, `$array`, `$type` (a part of a result), and `$dict` for a dictionary whose
+keys are no text or look like one of these.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from deadweight._version import __version__
+from deadweight.atomic import write_text
+from deadweight.errors import DataError, OutputError
+from deadweight.results.base import SCHEMA, Result
+
+T = TypeVar("T", bound=type)
+DTYPES = ("float64", "int64", "bool", "object")
+_KINDS: dict[str, type] = {}
+
+
+def saved(kind: T) -> T:
+    """Make a dataclass one that can be saved, whole or as a part of a result; used as a decorator."""
+    _KINDS[kind.__name__] = kind
+    return kind
+
+
+def save(result: Any, path: str | Path) -> Path:
+    """Write a result to a file, whole or not at all; returns the path."""
+    target = Path(path)
+    document = {
+        "schema": SCHEMA,
+        "type": type(result).__name__,
+        "version": __version__,
+        "result": _fields(result),
+    }
+    text = json.dumps(document, allow_nan=False, separators=(",", ":"))
+    try:
+        write_text(target, text + "\n")
+    except OSError as error:
+        raise OutputError(
+            f"The result cannot be saved to {target}: {error.strerror or error}.",
+            fix="Name a file in a folder that exists and may be written to.",
+        ) from None
+    return target
+
+
+def load(path: str | Path) -> Any:
+    """A result that `save` has written: an `Estimate`, an `Evaluation`, a `Verdict` or an `EpsilonPath`.
+
+    Loading runs no code from the file.
+
+    Example:
+      >>> import deadweight as dw, tempfile
+      >>> log = dw.Trajectories.from_episodes([[(0, 0, 1.0)], [(0, 1, 3.0)]])
+      >>> ev = dw.evaluate(log, [[0.25, 0.75]], [[0.5, 0.5]], ["WIS"])
+      >>> with tempfile.TemporaryDirectory() as folder:
+      ...     again = load(ev.save(f"{folder}/result.json"))
+      >>> again.to_dict() == ev.to_dict()
+      True
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from None
+    except UnicodeDecodeError:
+        raise _foreign(path) from None
+    try:
+        document = json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        raise _damaged(path, "it is not whole") if text.startswith('{"schema":') else _foreign(path) from None
+    if not isinstance(document, dict) or not isinstance(document.get("schema"), int):
+        raise _foreign(path)
+    if document["schema"] > SCHEMA:
+        raise DataError(
+            f"{path} was saved by a newer version of deadweight (schema {document['schema']}; this one knows "
+            f"up to {SCHEMA}).",
+            fix="Update deadweight.",
+        )
+    kind = _KINDS.get(str(document.get("type")))
+    if document["schema"] != SCHEMA or kind is None or not issubclass(kind, Result):
+        raise _foreign(path)
+    try:
+        found = _built(kind, document["result"])
+        found.to_dict()  # what cannot say what it is was tampered with
+        repr(found)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+        raise _damaged(path, str(error) or type(error).__name__) from None
+    return found
+
+
+def _foreign(path: str | Path) -> DataError:
+    return DataError(
+        f"{path} is not a result that deadweight has saved.",
+        fix="The method save of a result makes such files. Logs are read by deadweight.read.",
+    )
+
+
+def _damaged(path: str | Path, why: str) -> DataError:
+    return DataError(f"{path} is a damaged result: {why}.", fix="Save it again, or take an older copy.")
+
+
+def _no_constant(word: str) -> float:
+    raise ValueError(f"{word} is not JSON")
+
+
+def _fields(thing: Any) -> dict[str, Any]:
+    """The fields of a dataclass that are there."""
+    there = vars(thing)
+    return {one.name: _encoded(there[one.name]) for one in dataclasses.fields(thing) if one.name in there}
+
+
+def _encoded(value: Any) -> Any:
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, np.generic):
+        return _encoded(value.item())
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else {"$float": repr(float(value))}
+    if isinstance(value, list):
+        return [_encoded(one) for one in value]
+    if isinstance(value, tuple):
+        return {"$tuple": [_encoded(one) for one in value]}
+    if isinstance(value, np.ndarray):
+        return _encoded_array(value)
+    if isinstance(value, Mapping):
+        if all(isinstance(key, str) and not key.startswith("$") for key in value):
+            return {key: _encoded(one) for key, one in value.items()}
+        return {"$dict": [[_encoded(key), _encoded(one)] for key, one in value.items()]}
+    if isinstance(value, datetime.datetime):
+        return {"$datetime": value.isoformat()}
+    if isinstance(value, datetime.date):
+        return {"$date": value.isoformat()}
+    if _KINDS.get(type(value).__name__) is type(value):
+        return {"$type": type(value).__name__, "fields": _fields(value)}
+    raise OutputError(
+        f"A result with a {type(value).__name__} in it ({value!r:.60}) cannot be saved as JSON.",
+        fix="Use labels that are text, numbers, dates, or tuples of these.",
+    )
+
+
+def _encoded_array(value: Any) -> dict[str, Any]:
+    kind = {"f": "float64", "i": "int64", "u": "int64", "b": "bool"}.get(value.dtype.kind, "object")
+    return {
+        "$array": kind,
+        "shape": list(value.shape),
+        "values": [_encoded(one) for one in value.ravel().tolist()],
+    }
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_decoded(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    tag = next((key for key in value if key.startswith("$")), None)
+    if tag is None:
+        return {key: _decoded(one) for key, one in value.items()}
+    return _TAGS[tag](value)
+
+
+def _decoded_array(value: dict[str, Any]) -> Any:
+    if value["$array"] not in DTYPES:
+        raise ValueError(f"an array of {value['$array']}")
+    items = [_decoded(one) for one in value["values"]]
+    array = np.empty(len(items), dtype=value["$array"])
+    array[:] = items
+    return array.reshape(value["shape"])
+
+
+def _decoded_float(value: dict[str, Any]) -> float:
+    if value["$float"] not in ("inf", "-inf", "nan"):
+        raise ValueError(f"a number {value['$float']!r}")
+    return float(value["$float"])
+
+
+_TAGS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "$float": _decoded_float,
+    "$tuple": lambda value: tuple(_decoded(one) for one in value["$tuple"]),
+    "$dict": lambda value: {_decoded(key): _decoded(one) for key, one in value["$dict"]},
+    "$date": lambda value: datetime.date.fromisoformat(value["$date"]),
+    "$datetime": lambda value: datetime.datetime.fromisoformat(value["$datetime"]),
+    "$array": _decoded_array,
+    "$type": lambda value: _built(_KINDS[value["$type"]], value["fields"]),
+}
+
+
+def _built(kind: type, values: dict[str, Any]) -> Any:
+    """A dataclass from its fields, all of which must be its own."""
+    known = {one.name for one in dataclasses.fields(kind) if one.init}
+    strange = set(values) - known
+    if strange:
+        raise ValueError(f"{kind.__name__} has no {', '.join(sorted(strange))}")
+    return kind(**{name: _decoded(one) for name, one in values.items()})

@@ -1,0 +1,169 @@
+"""Saved results: the same numbers again, to the bit, from a file that cannot run anything."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from evaluations import ODD, lift
+from results.graph import held
+
+import deadweight as dw
+from deadweight.errors import DataError, DeadweightError
+from deadweight.results.base import Result
+
+LABELS: dict[str, list[Any]] = {
+    "text": ["a", 'q"uote', "line\nbreak", "\u202e", "$float"],
+    "whole numbers": [-5, 3, 10**12, 7, 2],
+    "fractions": [0.1, 1 / 3, -2.5, 1e300, 5e-324],
+    "booleans": [True, False, True, False, True],
+    "tuples": [(1, "a"), (2, "b"), (3, "c"), (4, "d"), (5, "e")],
+    "dates": [datetime.date(2024, 1, day) for day in range(1, 6)],
+    "times": [datetime.datetime(2024, 1, day, 12, 30, 15, 123456) for day in range(1, 6)],
+}
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equality of plain data to the bit, NaN and arrays included."""
+    if dataclasses.is_dataclass(one):
+        return type(one) is type(other) and same(vars(one), vars(other))
+    if isinstance(one, np.ndarray):
+        return one.dtype == other.dtype and same(one.tolist(), other.tolist())
+    if isinstance(one, dict):
+        return list(one) == list(other) and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple):
+        return type(one) is type(other) and len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, float):
+        return isinstance(other, float) and (one.hex() == other.hex() or (one != one and other != other))
+    return type(one) is type(other) and one == other
+
+
+def again(result: Any, path: Path) -> Any:
+    return dw.load(result.save(path / "result.json"))
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_table_comes_back_as_it_was(name: str, tmp_path: Path) -> None:
+    found = ODD[name]()
+    back = again(found, tmp_path)
+    assert back.to_dict() == found.to_dict()
+    assert json.loads(json.dumps(found.to_dict(), allow_nan=False)) == found.to_dict()
+    assert found.to_dict()["schema"] == 2
+    assert str(back) == str(found)
+    assert same(found, back)
+
+
+def test_a_report_of_a_loaded_table_is_that_of_the_table(tmp_path: Path) -> None:
+    found = lift()
+    texts = [one.report(tmp_path / "out.html").read_text() for one in (found, again(found, tmp_path))]
+    assert texts[0] == texts[1]
+
+
+def test_every_kind_of_result_comes_back(tmp_path: Path) -> None:
+    problem = dw.domains.stochastic_lift(7)
+    log = problem.sample(100, seed=0)
+    also = ["influence", "ess_steps"]
+    estimate = dw.estimate("SINCRIS", log, problem.pi_e, problem.pi_b, drop=[1], also=also)
+    path = dw.epsilon_path("WSIS", log, problem.pi_e, problem.pi_b)
+    verdict = dw.evaluate(log, problem.pi_e, problem.pi_b, ["WIS"]).verdict
+    for result in (estimate, path, verdict):
+        back = again(result, tmp_path)
+        assert same(result, back), type(result)
+        assert back.to_dict() == result.to_dict()
+    assert [one.states for one in again(path, tmp_path).sets] == [one.states for one in path.sets]
+    assert isinstance(again(estimate, tmp_path).details["windows"], np.ndarray)
+
+
+@pytest.mark.parametrize("kind", LABELS)
+def test_labels_of_every_kind(kind: str, tmp_path: Path) -> None:
+    states, n = LABELS[kind], 40
+    log = dw.Trajectories.from_episodes([[(states[i % 5], i % 2, float(i % 3))] for i in range(n)])
+    pi_e = np.tile([0.25, 0.75], (log.n_states, 1))
+    found = dw.evaluate(
+        log, pi_e, np.full_like(pi_e, 0.5), ["BEHAVIOUR", "WSIS"], drop=[states[0], states[1]]
+    )
+    assert len(found["WSIS"].dropped) == 2
+    back = again(found, tmp_path)
+    assert same(back["WSIS"].dropped, found["WSIS"].dropped)
+    assert back.to_dict() == found.to_dict() == json.loads(json.dumps(found.to_dict()))
+
+
+def test_a_label_that_json_cannot_hold_is_one_clear_error(tmp_path: Path) -> None:
+    found = ODD["equal policies"]()
+    odd = found["WSIS"].with_changes(dropped=[complex(1, 2)])
+    with pytest.raises(DeadweightError, match=r"complex.*cannot be saved.*\n.*text, numbers, dates"):
+        odd.save(tmp_path / "result.json")
+    assert not (tmp_path / "result.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "not a result"),
+        ("[1, 2]", "not a result"),
+        ('{"a": 1}', "not a result"),
+        ("state,action\n1,2\n", "not a result"),
+        ('{"schema": 2, "type": "Path", "result": {}}', "not a result"),
+        ('{"schema": 2, "type": "Interval", "result": {}}', "not a result"),
+        ('{"schema": 1, "type": "Evaluation", "result": {}}', "not a result"),
+        ('{"schema": 3, "type": "Evaluation", "result": {}}', "newer version"),
+        ('{"schema": 2, "type": "Evaluation", "result": {}}', "damaged"),
+        ('{"schema": 2, "type": "Evaluation"}', "damaged"),
+        (
+            '{"schema": 2, "type": "Verdict", "result": {"answer": {"$type": "os.system", "fields": {}}}}',
+            "damaged",
+        ),
+        ('{"schema": 2, "type": "Verdict", "result": {"answer": {"$call": "os.system"}}}', "damaged"),
+        ('{"schema": 2, "type": "Verdict", "result": {"system": 1}}', "damaged.*has no system"),
+    ],
+)
+def test_what_is_not_a_saved_result(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "file.json"
+    path.write_text(text)
+    with pytest.raises(DataError, match=message):
+        dw.load(path)
+
+
+def test_a_file_that_was_cut_anywhere_is_one_clear_error(tmp_path: Path) -> None:
+    path = ODD["equal policies"]().save(tmp_path / "result.json")
+    text = path.read_text()
+    for size in range(0, len(text) - 2, len(text) // 40):
+        path.write_text(text[:size])
+        with pytest.raises(DataError):
+            dw.load(path)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="cannot be read"):
+        dw.load(tmp_path / "nothing.json")
+    with pytest.raises(DeadweightError, match="cannot be saved"):
+        ODD["equal policies"]().save(tmp_path / "missing" / "result.json")
+
+
+def test_every_result_and_every_part_of_one_can_be_saved() -> None:
+    """Whoever adds a result, or a part, has to register it."""
+    from deadweight.results.saved import _KINDS
+
+    kinds = {type(thing) for thing in held(lift()) if dataclasses.is_dataclass(thing)}
+    assert kinds <= set(_KINDS.values())
+    assert {kind for kind in _KINDS.values() if issubclass(kind, Result)} == {
+        *(dw.Estimate, dw.Evaluation, dw.EpsilonPath, dw.Verdict)
+    }
+
+
+def test_a_table_is_loaded_where_no_log_ever_was(tmp_path: Path) -> None:
+    found = ODD["a drop by rule"]()
+    path = found.save(tmp_path / "result.json")
+    code = "import sys, deadweight as dw; ev = dw.load(sys.argv[1]); print(ev); ev.report(sys.argv[2])"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path), str(tmp_path / "out.html")], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == str(found)
