@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from deadweight.errors import EstimationError, MissingExtra
+from deadweight.errors import EstimationError
 from deadweight.estimators.estimator import Estimator
 from deadweight.estimators.names import estimator_of
 from deadweight.negligible.all_levels import all_levels
@@ -29,6 +29,7 @@ from deadweight.policies import TabularPolicy
 from deadweight.question import Log, Question, ask
 from deadweight.results.base import SCHEMA, Result, finite, frame
 from deadweight.results.saved import saved
+from deadweight.results.shown import html_table, new_figure
 from deadweight.states import StateSet
 from deadweight.typing import FloatArray, IntArray
 
@@ -116,25 +117,30 @@ class EpsilonPath(Result):
     def __str__(self) -> str:
         return "\n".join([repr(self), *self._table()])
 
-    def _table(self, most: int = 12) -> list[str]:
+    def _table(self) -> list[str]:
+        rows = self._rows()
+        widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
+        return [
+            "  " + "  ".join(c.rjust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows
+        ]
+
+    def _rows(self, most: int = 12) -> list[list[str]]:
+        """Headings, and some levels with the chosen one among them."""
         shown = np.unique(np.linspace(0, len(self) - 1, min(most, len(self))).round().astype(int))
         columns = ("epsilon", "n_dropped", "estimate", "std_error", "bias", "corrected", "ess")
         rows = [["level", *columns, ""]]
         for level in sorted({*shown.tolist(), self.chosen}):
             cells = [f"{getattr(self, column)[level]:.5g}" for column in columns]
             rows.append([str(level), *cells, "chosen" if level == self.chosen else ""])
-        widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
-        return [
-            "  " + "  ".join(c.rjust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows
-        ]
+        return rows
+
+    def _repr_html_(self) -> str:
+        headings, *rows = self._rows()
+        return html_table(headings, rows, f"Epsilon path of {self.name}", [f"Chosen: {self.reason()}."])
 
     def plot(self) -> Any:
         """The path as a matplotlib figure: estimates with standard errors, effective sample size below."""
-        try:
-            from matplotlib.figure import Figure
-        except ImportError:
-            raise MissingExtra("The figure of a path", "figures") from None
-        figure = Figure(figsize=(7, 5), layout="constrained")
+        figure = new_figure("The figure of a path", 7, 5)
         upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
         low, high = self.estimate - self.std_error, self.estimate + self.std_error
         upper.fill_between(self.n_dropped, low, high, alpha=0.25, step="post", linewidth=0)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from deadweight.results.base import Result, absent, finite, json_label
 from deadweight.results.flags import remark
 from deadweight.results.saved import saved
+from deadweight.results.shown import forest, html_table
 from deadweight.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -194,6 +195,18 @@ class Estimate(Result):
             "dropped": [json_label(label) for label in self.dropped],
             "flags": list(self.flags),
         }
+
+    def plot(self) -> Any:
+        """The estimate and its interval as a matplotlib figure; the thick part is the sampling error."""
+        return forest([self], "", None)
+
+    def _repr_html_(self) -> str:
+        ends = "" if self.interval is None else f"[{self.interval[0]:.6g}, {self.interval[1]:.6g}]"
+        ess = "" if self.ess is None else f"{self.ess:.1f} of {self.n_episodes:,}"
+        notes = [] if not self.flags else self.explain().split("\n")
+        headings = ("value", f"{self.level:.0%} interval", "ESS", "flags")
+        row = (f"{self.value:.6g}", ends, ess, ", ".join(self.flags))
+        return html_table(headings, [row], f"{self.name}: {self.about.words}", notes)
 
     def __repr__(self) -> str:
         text = f"{self.name} = {self.value:.6g}"

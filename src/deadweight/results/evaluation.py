@@ -13,6 +13,7 @@ from deadweight.errors import UnknownEstimator, did_you_mean
 from deadweight.results.base import SCHEMA, Result, absent, frame
 from deadweight.results.estimate import Estimate
 from deadweight.results.saved import saved
+from deadweight.results.shown import forest, html_table
 from deadweight.results.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -100,6 +101,15 @@ class Evaluation(Result):
             row.update(lower=interval[0], upper=interval[1], n_dropped=len(row.pop("dropped")))
             row["flags"] = ", ".join(row["flags"])
         return frame(rows)
+
+    def plot(self) -> Any:
+        """All estimates with their intervals as a matplotlib figure, the headline in another colour."""
+        baseline = self.baseline.value if isinstance(self.baseline, Estimate) else self.baseline
+        return forest(list(self.estimates.values()), self.headline.name, baseline)
+
+    def _repr_html_(self) -> str:
+        title = f"Verdict: {self.verdict.answer}"
+        return html_table(HEADINGS, self.rows(), title, self.verdict.reasons)
 
     def __repr__(self) -> str:
         return f"Evaluation({', '.join(self.estimates)}; verdict: {self.verdict.answer})"

@@ -1,0 +1,67 @@
+"""Results in a notebook: small HTML tables in the notebook's own colours, and figures by matplotlib."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from deadweight.errors import MissingExtra
+from deadweight.labels import visible
+
+if TYPE_CHECKING:
+    from deadweight.results.estimate import Estimate
+
+ROW = 0.34  # inches
+
+
+def html_table(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], title: str, notes: Sequence[str] = ()
+) -> str:
+    """A table with its title above and sentences below; all text is escaped, colours are inherited."""
+    head = "".join(f'<th style="text-align:left">{_text(heading)}</th>' for heading in headings)
+    body = "".join(
+        "<tr>" + "".join(f'<td style="text-align:left">{_text(cell)}</td>' for cell in row) + "</tr>"
+        for row in rows
+    )
+    below = "".join(f'<p style="margin:.3em 0;max-width:60em">{_text(note)}</p>' for note in notes)
+    return (
+        f'<div style="color:inherit;background:transparent"><strong>{_text(title)}</strong>'
+        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}</div>"
+    )
+
+
+def _text(text: str) -> str:
+    return escape(visible(text, 2_000))
+
+
+def new_figure(what: str, width: float, height: float) -> Any:
+    """A figure that belongs to no window."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtra(what, "figures") from None
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def forest(estimates: Sequence[Estimate], headline: str, baseline: float | None) -> Any:
+    """Every estimate with its interval, the first at the top; the thick part is the sampling error."""
+    figure = new_figure("The figure of a table", 7, 1.2 + ROW * len(estimates))
+    axes = figure.subplots()
+    for place, one in enumerate(estimates):
+        colour = "C1" if one.name == headline else "C0"
+        bounds = one.bounds
+        if bounds is not None and math.isfinite(bounds.lower) and math.isfinite(bounds.upper):
+            axes.plot([bounds.lower, bounds.upper], [place, place], color=colour, linewidth=1)
+            inner = [bounds.lower + bounds.bias_allowance, bounds.upper - bounds.bias_allowance]
+            axes.plot(inner, [place, place], color=colour, linewidth=4, solid_capstyle="butt")
+        if math.isfinite(one.value):
+            axes.plot(one.value, place, "o", color=colour, markeredgecolor="white")
+    if baseline is not None and math.isfinite(baseline):
+        axes.axvline(baseline, color="grey", linestyle=":", label="baseline")
+        axes.legend(loc="best")
+    axes.set_yticks(range(len(estimates)), [one.name for one in estimates])
+    axes.set_ylim(len(estimates) - 0.5, -0.5)
+    axes.set_xlabel("value of an episode")
+    return figure
