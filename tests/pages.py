@@ -2,8 +2,8 @@
 
 A page is run from top to bottom in one folder and, for Python, one namespace. A ```text block right after a
 ```python block is what that block prints; in a ```console block with `$` prompts the other lines are what the
-commands print. `...` on a line of its own stands for any lines. A block is left out only by
-`<!-- not run: reason -->` above it.
+commands print. `...` on a line of its own stands for any lines. A ```python block with title="name.py" is written to that
+file. A block is left out only by `<!-- not run: reason -->` above it.
 
 `python tests/pages.py docs/failures.md` runs a page and writes what was printed into it.
 """
@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```[ ]*$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```[ ]*$", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r'title="([\w.]+)"')
 NOT_RUN = re.compile(r"<!-- not run: (?P<reason>[^>]+?) -->\s*\Z")
 # These are checked to exist, not run: they install things, or take minutes to hours by their nature.
 ONLY_CHECKED = re.compile(
@@ -42,6 +43,7 @@ class Block:
     end: int
     line: int
     output: Block | None = None
+    file: str | None = None
 
 
 @dataclass
@@ -73,12 +75,14 @@ def _blocks(source: str) -> Iterator[Block]:
         mark = NOT_RUN.search(source[: match.start()])
         block = Block(
             match[1],
-            match[2],
+            match[3],
             mark["reason"] if mark else None,
-            match.start(2),
-            match.end(2),
+            match.start(3),
+            match.end(3),
             source.count("\n", 0, match.start()) + 1,
         )
+        file = FILE.search(match[2])
+        block.file = file[1] if file else None
         touching = before is not None and not source[before.end + 3 : match.start()].strip("`\n ")
         if block.language == "text" and touching and before is not None and before.language == "python":
             before.output = block
@@ -95,12 +99,19 @@ class Runner:
         self.namespace: dict[str, Any] = {"__name__": "page"}
 
     def python(self, block: Block, page: Path) -> str:
-        """What a Python block prints."""
+        """What a Python block prints; one with a title is a file, which later blocks can import."""
+        if block.file:
+            (self.folder / block.file).write_text(block.text, encoding="utf-8")
+            return ""
         out = io.StringIO()
         # Blank lines in front, so that a traceback names the line of the page.
         code = compile("\n" * block.line + block.text, str(page), "exec")
-        with contextlib.chdir(self.folder), contextlib.redirect_stdout(out):
-            exec(code, self.namespace)
+        sys.path.insert(0, str(self.folder))
+        try:
+            with contextlib.chdir(self.folder), contextlib.redirect_stdout(out):
+                exec(code, self.namespace)
+        finally:
+            sys.path.remove(str(self.folder))
         return out.getvalue()
 
     def console(self, command: str) -> str:

@@ -16,7 +16,8 @@ ROOT = Path(deadweight.__file__).parent
 
 # From the lowest to the highest; a module or package may use its own layer and those below it.
 LAYERS = (
-    "_version terminal errors memory typing atomic threads _kernel kernel arithmetic labels checks states results",
+    "_version terminal errors memory typing atomic threads _kernel kernel arithmetic labels checks states "
+    "results",
     "trajectories policies mdp transitions chains running behaviour logs",
     "blocks fields pairs walks weighted_block weighting",
     "summaries executors stored reduction records level_walks ends",

@@ -24,8 +24,8 @@ import numpy as np
 import deadweight as dw
 from deadweight.estimators.product import Terms
 
-def terms(block, weighting, gamma, finished):
-    return [Terms(weighting.running(block), 2.0 * block.rewards)]
+def terms(block, gamma, finished):
+    return [Terms(block.running, 2.0 * block.rewards)]
 
 TWICE = dw.Estimator("TWICE", terms=terms, words="twice the rewards")
 BROKEN = "no estimator"
@@ -53,9 +53,9 @@ LOG = testing.example_log(cut=False)
 PI_E, PI_B = testing.example_policies()
 
 
-def wrong(block, weighting, gamma, finished):
+def wrong(block, gamma, finished):
     """Terms that depend on the block that an episode happens to be in."""
-    return [Terms(weighting.running(block), block.rewards + block.n)]
+    return [Terms(block.running, block.rewards + block.steps.n)]
 
 
 def test_relatives_of_the_built_in_ones() -> None:
