@@ -2,8 +2,8 @@
 
 A page is run from top to bottom in one folder and, for Python, one namespace. A ```text block right after a
 ```python block is what that block prints; in a ```console block with `$` prompts the other lines are what the
-commands print. `...` on a line of its own stands for any lines. A ```python block with title="name.py" is written to that
-file. A block is left out only by `<!-- not run: reason -->` above it.
+commands print. `...` on a line of its own stands for any lines. A ```python block with title="name.py" is
+written to that file. A block is left out only by `<!-- not run: reason -->` above it.
 
 `python tests/pages.py docs/failures.md` runs a page and writes what was printed into it.
 """
