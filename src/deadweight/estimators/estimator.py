@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from deadweight.errors import OptionError
@@ -149,7 +150,7 @@ class Estimator:
         )
         self.letters = (False, False, False)
 
-    @property
+    @cached_property
     def name(self) -> str:
         """What tables call it."""
         return self.scheme.name_of(self.letters)
@@ -250,7 +251,7 @@ class Estimator:
                     if self._makes_sense(letters):
                         yield self.scheme.variant(letters)
 
-    @property
+    @cached_property
     def about(self) -> About:
         """What it is, as data."""
         scheme, rank = self.scheme, self.scheme.rank
