@@ -29,10 +29,12 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 def numbers(found: Estimate) -> list[float]:
-    steps = [] if found.ess_steps is None else list(found.ess_steps)
-    optional = [found.ess, found.bias]
+    # What was not asked for is absent on both sides.
+    steps = getattr(found, "ess_steps", None)
+    steps = [] if steps is None else list(steps)
+    optional = [found.ess, getattr(found, "bias", None), getattr(found, "std_error", None)]
     known = [np.nan if number is None else number for number in optional]
-    return [found.value, found.std_error, *(found.interval or ()), *known, *steps]
+    return [found.value, *(found.interval or ()), *known, *steps]
 
 
 def same(stream: Any, memory: Any) -> None:
