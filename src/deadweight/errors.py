@@ -99,6 +99,8 @@ class NotAsked(DeadweightError, AttributeError):
     It is an AttributeError as well: `hasattr` says False, and `getattr` takes a default.
     """
 
+    code = "DW911"
+
 
 class MissingExtra(DeadweightError, ImportError):
     """A feature whose optional dependency is not installed."""

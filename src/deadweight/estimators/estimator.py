@@ -89,8 +89,8 @@ class Estimator:
     Args:
       name: what tables call it.
       terms: what it sums: a function, or a hashable object, from (weighted block, gamma, finished) to a list
-        of `Terms`; see `deadweight.estimators.product.TermMaker`. To travel to worker processes it must be found
-        by its name in a module that they can import.
+        of `Terms`; see `deadweight.estimators.product.TermMaker`. To travel to worker processes it must be
+        found by its name in a module that they can import.
       words: what it is, for tables and reports.
       whole_episode: its terms weigh whole episodes.
       contains_correction: its terms hold the correction of a drop already.
@@ -294,7 +294,7 @@ class Estimator:
         return self.scheme is other.scheme and self.letters == other.letters
 
     def __hash__(self) -> int:
-        return hash((id(self.scheme), self.letters))
+        return hash((self.scheme, self.letters))
 
     def __bool__(self) -> bool:
         # `if made.weighted` would always be true, and is never what was meant.
