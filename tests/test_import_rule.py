@@ -26,7 +26,7 @@ LAYERS = (
     "misfit answers inference negligible theory simulate io",
     "diagnostics verdict domains integrations doctor",
     "background",
-    "estimate",
+    "estimate envs",
     "testing experiments studies report benchmark",
     "cli __main__",
 )

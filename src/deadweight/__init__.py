@@ -8,7 +8,6 @@ from deadweight.estimate import estimate, evaluate
 from deadweight.estimators.estimator import Estimator
 from deadweight.estimators.names import ESTIMATORS
 from deadweight.inference import confidence_sequence
-from deadweight.integrations.registration import register_when_imported
 from deadweight.io import from_minari, read, read_policy, record
 from deadweight.mdp import TabularMDP, policy_value, q_values
 from deadweight.model import fit_mdp
@@ -56,4 +55,7 @@ __all__ = [
     "theory",
 ]
 
-register_when_imported()
+
+def __dir__() -> list[str]:
+    """What is public; the rooms of the house are not."""
+    return sorted(__all__)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import types
 import warnings
 
@@ -31,6 +33,21 @@ def test_gymnasium_finds_nothing_to_complain_about(name):
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", message=".*render modes.*")  # there is nothing to render
         check_env(gymnasium.make(name).unwrapped, skip_render_check=True)
+
+
+def test_gymnasium_finds_the_domains_by_itself():
+    """In a process of its own: `import deadweight` imports no Gymnasium and leaves no hook behind."""
+    code = (
+        "import sys, deadweight\n"
+        "assert 'gymnasium' not in sys.modules\n"
+        "assert not any('deadweight' in type(finder).__module__ for finder in sys.meta_path)\n"
+        "import gymnasium\n"
+        "assert 'deadweight/StochasticLift-v0' not in gymnasium.registry\n"
+        "env = gymnasium.make('deadweight.envs:deadweight/StochasticLift-v0', size=7)\n"
+        "print(env.observation_space.n)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("5\n", 0), done.stderr
 
 
 def test_options_reach_the_domain():

@@ -18,7 +18,12 @@ from deadweight.policies import TabularPolicy
 
 def test_the_mean_return_is_the_exact_value():
     problem = stochastic_lift(11)
-    log = record(gymnasium.make("deadweight/StochasticLift-v0", size=11), problem.pi_b, episodes=150, seed=1)
+    log = record(
+        gymnasium.make("deadweight.envs:deadweight/StochasticLift-v0", size=11),
+        problem.pi_b,
+        episodes=150,
+        seed=1,
+    )
     returns = np.add.reduceat(log.rewards, log.offsets[:-1])
     error = returns.std(ddof=1) / np.sqrt(len(returns))
     assert abs(returns.mean() - problem.behaviour_value) < 4 * error
