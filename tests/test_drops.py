@@ -12,6 +12,7 @@ from strategies import Case, cases
 import deadweight as dw
 from deadweight.drops import Drop, given_drop
 from deadweight.errors import DropError
+from deadweight.logs import in_memory
 from deadweight.pairs import pair_policies
 
 FEW = settings(max_examples=40, deadline=None, derandomize=True)
@@ -64,7 +65,7 @@ def test_labels_of_the_user() -> None:
 
 def test_a_set_made_for_another_log_follows_its_labels() -> None:
     log = dw.Trajectories.from_episodes([[("b", 0, 1.0)], [("c", 0, 2.0)]])
-    pair = pair_policies(log, [[1.0], [1.0]], [[1.0], [1.0]])
+    pair = pair_policies(in_memory(log).labels, [[1.0], [1.0]], [[1.0], [1.0]])
     other = dw.StateSet(np.array([True, True, False]), np.array(["a", "b", "c"], dtype=object), "elsewhere")
     moved = given_drop(other, pair, log)
     assert moved.states is not None

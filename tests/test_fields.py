@@ -10,6 +10,7 @@ from deadweight.blocks import Block, blocks
 from deadweight.drops import Drop
 from deadweight.errors import DropError, EstimationError
 from deadweight.fields import ByFold, Column, ExceptFirst, Field, Logged, Table, table_of
+from deadweight.logs import in_memory
 from deadweight.pairs import pair_policies
 
 S, A, T = 4, 3, 7
@@ -108,4 +109,4 @@ def test_whoever_needs_a_table_says_so() -> None:
         Drop(steps=np.ones(3, dtype=bool)).mask_for("A state report", 3)
     logged = dw.Trajectories([0], [0], [1.0], [0, 1], target_probs=[0.5], propensities=[0.5])
     with pytest.raises(EstimationError, match=r"DM needs the evaluation policy for all actions; found only"):
-        pair_policies(logged, None, None).require_pi_e("DM")
+        pair_policies(in_memory(logged).labels, None, None).require_pi_e("DM")

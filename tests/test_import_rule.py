@@ -18,7 +18,7 @@ ROOT = Path(deadweight.__file__).parent
 LAYERS = (
     "_version terminal errors memory typing atomic threads _kernel kernel arithmetic labels checks states "
     "results",
-    "trajectories policies mdp transitions chains running behaviour logs",
+    "trajectories policies mdp transitions chains running behaviour census logs",
     "blocks fields pairs walks weighted_block weighting",
     "summaries executors stored reduction records level_walks ends",
     "model settling options question drops",

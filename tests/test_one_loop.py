@@ -1,4 +1,4 @@
-"""There is one loop over data, and what is kept with a block is kept under things, not strings or ids."""
+"""There is one loop over data and one kind of log; what is kept with a block has no string for a key."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 import deadweight
 
 ROOT = Path(deadweight.__file__).parent
-# Where a log is made, described or checked, rather than summed.
-DESCRIBE = {"question.py"}
+# What a log may be: in memory, stored, or the interface of both.
+KINDS = {"Trajectories", "InMemory", "Log", "Stored", "Stream"}
 
 
 def calls(name: str) -> Iterator[tuple[str, ast.Call]]:
@@ -39,7 +39,7 @@ def test_only_the_reduction_loops_over_blocks() -> None:
 def test_only_the_reduction_loops_over_the_parts_of_a_log() -> None:
     found = {file for file, what in looped_over() if what in ("question.parts", "self.parts")}
     found |= {file for file, what in looped_over() if what.endswith("question.parts")}
-    assert found <= DESCRIBE
+    assert found == set()
 
 
 def test_nothing_is_kept_with_a_block_under_a_string_or_an_id() -> None:
@@ -47,3 +47,18 @@ def test_nothing_is_kept_with_a_block_under_a_string_or_an_id() -> None:
     assert keys, "whatever keeps things with a block now, look at that"
     assert {key for _, key in keys} == {"self"}, keys
     assert {file for file, _ in calls("id")} <= {"records/fill.py"}, "ids are no keys of what is computed"
+
+
+def test_at_most_two_modules_ask_what_kind_of_log_it_is() -> None:
+    asked = {
+        file
+        for name in ("isinstance", "issubclass")
+        for file, call in calls(name)
+        if {getattr(node, "id", getattr(node, "attr", None)) for node in ast.walk(call.args[1])} & KINDS
+    }
+    assert asked == {"logs.py", "reduction.py"}
+
+
+def test_a_frozen_question_stays_as_it_was_made() -> None:
+    written = {file for file, call in calls("__setattr__") if "object" in ast.unparse(call.func)}
+    assert "question.py" not in written

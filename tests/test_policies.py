@@ -9,6 +9,7 @@ from strategies import Case, cases
 
 import deadweight as dw
 from deadweight.errors import PolicyError, SupportError
+from deadweight.logs import in_memory
 from deadweight.pairs import pair_policies
 
 LOG = dw.Trajectories.from_episodes([[("b", "y", 1.0), ("a", "x", 2.0)], [("b", "x", 3.0)]])
@@ -19,7 +20,7 @@ def test_labels_align_whatever_their_order() -> None:
     turned = dw.TabularPolicy([[0.7, 0.3], [0.9, 0.1]], states=["b", "a"], actions=["y", "x"])
     by_index = dw.TabularPolicy([[0.1, 0.9], [0.3, 0.7]])
     for policy in (straight, turned, by_index):
-        pair = pair_policies(LOG, policy, straight)
+        pair = pair_policies(in_memory(LOG).labels, policy, straight)
         assert pair.pi_e is not None
         np.testing.assert_array_equal(pair.pi_e, [[0.1, 0.9], [0.3, 0.7]])
         assert (pair.state_labels.tolist(), pair.action_labels.tolist()) == (["a", "b"], ["x", "y"])
@@ -30,7 +31,7 @@ def test_a_policy_may_know_more_than_the_log() -> None:
         [[0.2, 0.3, 0.5], [0.1, 0.1, 0.8], [1.0, 0.0, 0.0]], states=["c", "a", "b"], actions=["x", "z", "y"]
     )
     small = dw.TabularPolicy([[0.5, 0.5], [0.5, 0.5]], states=["a", "b"], actions=["x", "y"])
-    pair = pair_policies(LOG, larger, small)
+    pair = pair_policies(in_memory(LOG).labels, larger, small)
     assert pair.state_labels.tolist() == ["a", "b", "c"]
     assert pair.action_labels.tolist() == ["x", "y", "z"]
     assert pair.pi_e is not None
@@ -44,7 +45,7 @@ def test_a_policy_may_know_more_than_the_log() -> None:
 
 def test_more_rows_without_labels() -> None:
     log = dw.Trajectories.from_episodes([[(0, 0, 1.0)]])
-    pair = pair_policies(log, np.full((4, 3), 1 / 3), np.full((2, 3), 1 / 3))
+    pair = pair_policies(in_memory(log).labels, np.full((4, 3), 1 / 3), np.full((2, 3), 1 / 3))
     assert (pair.n_states, pair.n_actions) == (4, 3)
 
 

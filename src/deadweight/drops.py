@@ -12,10 +12,10 @@ import numpy as np
 from deadweight.errors import DropError, EstimationError, first_few
 from deadweight.fields import Column, Field, Table, table_of
 from deadweight.labels import plain, positions
+from deadweight.logs import LogLike
 from deadweight.pairs import PolicyPair
 from deadweight.question import Question
 from deadweight.states import StateSet
-from deadweight.stored import Stored
 from deadweight.trajectories import Trajectories
 from deadweight.typing import BoolArray
 from deadweight.weighting import Weighting
@@ -72,7 +72,7 @@ class Drop:
 NOTHING_DROPPED = Drop()
 
 
-def given_drop(drop: Any, pair: PolicyPair, log: Trajectories) -> Drop:
+def given_drop(drop: Any, pair: PolicyPair, log: LogLike) -> Drop:
     """A drop from a `StateSet`, a list of labels, a boolean array a state or a step, or None.
 
     Rules by name ("auto", "q-gap:1.0") are resolved by `deadweight.negligible`.
@@ -98,21 +98,11 @@ def given_drop(drop: Any, pair: PolicyPair, log: Trajectories) -> Drop:
 
 def drop_of(question: Question, drop: Any) -> Drop:
     """The drop that a user gives with a question, on a log in memory or stored."""
-    parts = question.parts
-    if not isinstance(parts, Stored):
-        if len(parts) == 1:
-            return given_drop(drop, question.pair, parts[0])
-        raise EstimationError("A drop needs a log in one piece.")
-    if np.shape(drop) == (parts.n_steps,) and np.asarray(drop).dtype == bool:
+    found = given_drop(drop, question.pair, question.parts)
+    if found.steps is not None and not question.parts.has_rows:
         raise EstimationError(
             "One flag a step needs a log in memory; this one is read in parts.",
             fix="Pass states instead, or read the log into memory with deadweight.read.",
-        )
-    all_states, all_actions = np.arange(parts.n_states), np.arange(parts.n_actions)
-    found = given_drop(drop, question.pair, parts.specimen(all_states, all_actions))
-    if found.steps is not None:
-        raise DropError(
-            f"A boolean drop needs one flag a state ({parts.n_states}); found {len(found.steps)} flags."
         )
     return found
 
@@ -123,7 +113,7 @@ def _all_booleans(drop: Any) -> bool:
     return all(isinstance(flag, (bool, np.bool_)) for flag in drop)
 
 
-def _from_flags(flags: BoolArray, pair: PolicyPair, log: Trajectories) -> Drop:
+def _from_flags(flags: BoolArray, pair: PolicyPair, log: LogLike) -> Drop:
     # A mask that fits both readings is taken as one flag a state, the common case.
     if flags.ndim == 1 and log.n_states <= len(flags) <= pair.n_states:
         mask = np.zeros(pair.n_states, dtype=bool)

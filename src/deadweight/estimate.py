@@ -17,11 +17,12 @@ from deadweight.estimators.names import NAIVE, estimator_of
 from deadweight.inference import PAIRED, check_interval, make_interval
 from deadweight.inference.episodes import influences
 from deadweight.io.open import Source, with_log
+from deadweight.logs import LogLike
 from deadweight.misfit import Misfit
 from deadweight.negligible.automatic import states_by_rule
 from deadweight.negligible.coverage import NEARLY_ALL
 from deadweight.options import read_options
-from deadweight.question import Log, Policy, Question, ask
+from deadweight.question import Policy, Question, ask
 from deadweight.results import Estimate, Evaluation, headline_of
 from deadweight.results.base import ABSENT
 from deadweight.verdict import table_verdict
@@ -77,7 +78,7 @@ def estimate(
       2.5
     """
 
-    def use(found: Log) -> Estimate:
+    def use(found: LogLike) -> Estimate:
         question = ask(found, pi_e, pi_b, gamma, read_options(options), workers)
         steps = ["ess_steps"] if interval is not None and question.horizon <= MOST_STEPS else []
         wanted = [*_checked_also(also), *steps]
@@ -124,7 +125,7 @@ def evaluate(
 
     against = _number_to_beat(baseline)
 
-    def use(found: Log) -> Evaluation:
+    def use(found: LogLike) -> Evaluation:
         question = ask(found, pi_e, pi_b, gamma, read_options(options), workers)
         wanted = interval is not None if background is None else background
         return _table(question, estimators, drop, against, interval, level, _checked_also(also), wanted)

@@ -1,7 +1,7 @@
 """The pair (pi_e, pi_b) that a question is about, in the index order of a log.
 
 A policy speaks its own labels or plain row numbers; `pair_policies` brings both policies into the index order
-of the log once, so that everything behind it works on arrays.
+of the log's labels once, so that everything behind it works on arrays.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ import numpy.typing as npt
 from deadweight.errors import DataError, PolicyError, first_few
 from deadweight.fields import Field, Logged, Table, table_of
 from deadweight.labels import in_the_words_of, plain, positions
-from deadweight.logs import require_log
+from deadweight.logs import LogLabels
 from deadweight.memory import require_table
 from deadweight.policies import TabularPolicy
-from deadweight.trajectories import Trajectories
-from deadweight.typing import FloatArray, Labels
+from deadweight.typing import BoolArray, FloatArray, IntArray, Labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,16 +63,15 @@ class PolicyPair:
 
 
 def pair_policies(
-    log: Trajectories, pi_e: TabularPolicy | npt.ArrayLike | None, pi_b: TabularPolicy | npt.ArrayLike | None
+    log: LogLabels, pi_e: TabularPolicy | npt.ArrayLike | None, pi_b: TabularPolicy | npt.ArrayLike | None
 ) -> PolicyPair:
-    """Both policies aligned with the log, by labels where a policy has them, by index otherwise."""
-    require_log(log)
-    if pi_e is None and log.target_probs is None:
+    """Both policies aligned with a log, by labels where a policy has them, by index otherwise."""
+    if pi_e is None and "target_probs" not in log.logged:
         raise DataError(
             "No evaluation policy: pi_e was not given and the log has no target_prob column.",
             fix="Pass pi_e=TabularPolicy(...), or log target_prob for each step.",
         )
-    if pi_b is None and log.propensities is None:
+    if pi_b is None and "propensities" not in log.logged:
         raise DataError(
             "No behaviour policy: pi_b was not given and the log has no behaviour_prob column.",
             fix="Pass pi_b=TabularPolicy(...), or pi_b=deadweight.estimate_behaviour(log).",
@@ -83,8 +81,8 @@ def pair_policies(
         for name, policy in (("pi_e", pi_e), ("pi_b", pi_b))
         if policy is not None
     }
-    states = _all_labels(log.state_labels, [(t.states, t.probs.shape[0]) for t in given.values()])
-    actions = _all_labels(log.action_labels, [(t.actions, t.probs.shape[1]) for t in given.values()])
+    states = _all_labels(log.states, [(t.states, t.probs.shape[0]) for t in given.values()])
+    actions = _all_labels(log.actions, [(t.actions, t.probs.shape[1]) for t in given.values()])
     if given:
         require_table(len(states), len(actions), "Log and policies together: a table")
     tables = {name: _aligned(name, table, log, states, actions) for name, table in given.items()}
@@ -105,13 +103,13 @@ class _Table:
     names_actions: bool
 
 
-def _read(policy: TabularPolicy, log: Trajectories) -> _Table:
-    states = _matching_labels(policy.state_labels, policy.n_states, log.state_labels)
-    actions = _matching_labels(policy.action_labels, policy.n_actions, log.action_labels)
+def _read(policy: TabularPolicy, log: LogLabels) -> _Table:
+    states = _matching_labels(policy.state_labels, policy.n_states, log.states)
+    actions = _matching_labels(policy.action_labels, policy.n_actions, log.actions)
     return _Table(
         policy.probs,
-        _as_in_log(states, log.state_labels, "state"),
-        _as_in_log(actions, log.action_labels, "action"),
+        _as_in_log(states, log.states, "state"),
+        _as_in_log(actions, log.actions, "action"),
         policy.action_labels is not None,
     )
 
@@ -163,15 +161,13 @@ def _matching_labels(own: Labels | None, size: int, logged: Labels) -> Labels | 
     return own
 
 
-def _aligned(name: str, table: _Table, log: Trajectories, states: Labels, actions: Labels) -> FloatArray:
+def _aligned(name: str, table: _Table, log: LogLabels, states: Labels, actions: Labels) -> FloatArray:
     """The table in the order of `states` and `actions`; uniform in states that it does not know."""
     n_rows, n_columns = table.probs.shape
     if table.states is None and table.actions is None and table.probs.shape == (len(states), len(actions)):
         return table.probs
-    rows = _rows_of(name, table.states, n_rows, states, log.state_labels, log.states, "state")
-    columns = _rows_of(
-        name, table.actions, n_columns, actions, log.action_labels, log.actions, "action", table.names_actions
-    )
+    rows = _rows_of(name, table.states, n_rows, states, log, "state")
+    columns = _rows_of(name, table.actions, n_columns, actions, log, "action", table.names_actions)
     result = np.zeros((len(states), len(actions)))
     known_rows, known_columns = np.flatnonzero(rows >= 0), np.flatnonzero(columns >= 0)
     result[np.ix_(known_rows, known_columns)] = table.probs[np.ix_(rows[known_rows], columns[known_columns])]
@@ -184,19 +180,20 @@ def _rows_of(
     own: Labels | None,
     n_own: int,
     wanted: Labels,
-    log_labels: Labels,
-    log_codes: npt.NDArray[np.int64],
+    log: LogLabels,
     what: str,
     may_lack: bool = False,
-) -> npt.NDArray[np.int64]:
+) -> IntArray:
     """For each wanted label the policy's row (or column), -1 where it has none and needs none.
 
     With `may_lack` it needs no more than one that the log has: without any, the labels are other ones.
     """
     rows = np.arange(len(wanted)) if own is None else positions(own, wanted)
     rows = np.where(rows < n_own, rows, -1)
-    if (rows[: len(log_labels)] < 0).any():
-        used = np.bincount(log_codes, minlength=len(wanted)) > 0
+    if (rows[: len(log.states if what == "state" else log.actions)] < 0).any():
+        visited = log.visited()[0 if what == "state" else 1]
+        used: BoolArray = np.zeros(len(wanted), dtype=bool)
+        used[: len(visited)] = visited
         missing = [plain(wanted[i]) for i in np.flatnonzero(used & (rows < 0))]
         if missing and not (may_lack and (used & (rows >= 0)).any()):
             spelt = own is not None and isinstance(missing[0], str) and not isinstance(plain(own[0]), str)

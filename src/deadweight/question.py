@@ -7,16 +7,16 @@ table of ten estimators fits one model.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from deadweight.arithmetic import sums_by
-from deadweight.errors import EstimationError, OptionError, PolicyError
+from deadweight.errors import EstimationError, OptionError
 from deadweight.fields import ByFold, Field, Table, table_of
+from deadweight.logs import Log, LogLike, as_log, in_memory
 from deadweight.mdp import TabularMDP, backward, check_gamma, gaps
 from deadweight.memory import NUMBER, require
 from deadweight.model import Counts, count, mdp_from_counts
@@ -24,12 +24,10 @@ from deadweight.options import Options
 from deadweight.pairs import PolicyPair, pair_policies
 from deadweight.policies import TabularPolicy, frequencies
 from deadweight.settling import Settled, settle
-from deadweight.stored import Stored
 from deadweight.trajectories import Trajectories
 from deadweight.typing import FloatArray
 from deadweight.weighting import refuse_unsupported
 
-Log = Trajectories | Stored
 # Nobody who did not ask for a model gets a table of Q_t(s, a) larger than this, 256 MiB.
 MOST_VALUES = 1 << 25
 Policy = TabularPolicy | npt.ArrayLike | None
@@ -59,30 +57,21 @@ class Question:
       paths: epsilon paths that were made already; see `deadweight.negligible.path`.
     """
 
-    parts: Sequence[Trajectories]
+    parts: Log
     pair: PolicyPair
     gamma: float = 1.0
     options: Options = field(default_factory=Options)
     workers: int = 1
     paths: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        check_gamma(self.gamma)
-        if self.pair.pi_b is None or not (self.pair.pi_b == 0).any():
-            return
-        if isinstance(self.parts, Stored):
-            checked = self.parts.viewed(partial(refuse_unsupported, self.pair))
-            object.__setattr__(self, "parts", checked)
-            return
-        for part in self.parts:
-            refuse_unsupported(self.pair, part)
+    def about(self, log: Trajectories) -> Question:
+        """The same question about some of the episodes of its log."""
+        return replace(self, parts=in_memory(log))
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """Number of episodes of each part."""
-        if isinstance(self.parts, Stored):
-            return self.parts.census.sizes
-        return tuple(part.n_episodes for part in self.parts)
+        return self.parts.census.sizes
 
     @property
     def n(self) -> int:
@@ -92,17 +81,13 @@ class Question:
     @property
     def horizon(self) -> int:
         """T, the longest episode."""
-        if isinstance(self.parts, Stored):
-            return self.parts.census.horizon
-        return max(part.horizon for part in self.parts)
+        return self.parts.census.horizon
 
     @cached_property
     def terminated(self) -> int:
         """Number of episodes that ended by termination."""
         _ = self.time_limit
-        if isinstance(self.parts, Stored):
-            return self.parts.census.terminated
-        return int(sum(part.terminated.sum() for part in self.parts))
+        return self.parts.census.terminated
 
     @cached_property
     def counts(self) -> Counts:
@@ -113,20 +98,15 @@ class Question:
     @cached_property
     def visits(self) -> FloatArray:
         """(S,) visits of each state."""
-        if isinstance(self.parts, Stored):
-            return self.counts.visits_by("state")
-        return sum(
-            (sums_by(part.states, size=self.pair.n_states) for part in self.parts),
-            start=np.zeros(self.pair.n_states),
-        )
+        at_hand = self.parts.visits(self.pair.n_states)
+        return self.counts.visits_by("state") if at_hand is None else at_hand
 
     def share_of(self, drop: Field) -> float:
         """Share of the logged steps that a drop drops."""
-        if isinstance(self.parts, Stored):
-            mask = table_of(drop, "A log that is read in parts needs a drop of states", "Pass states.")
-            return float(self.visits[mask].sum() / self.visits.sum())
-        dropped = sum(np.count_nonzero(drop.along(part)) for part in self.parts)
-        return dropped / sum(part.n_steps for part in self.parts)
+        if self.parts.has_rows:
+            return np.count_nonzero(drop.along(self.parts[0])) / self.parts.n_steps
+        mask = table_of(drop, "A log that is read in parts needs a drop of states", "Pass states.")
+        return float(self.visits[mask].sum() / self.visits.sum())
 
     @cached_property
     def pi_b(self) -> FloatArray:
@@ -150,19 +130,17 @@ class Question:
     @property
     def time_limit(self) -> int | None:
         """Steps after which episodes were cut, where there is such a limit."""
-        return self.parts.time_limit if isinstance(self.parts, Stored) else self.parts[0].time_limit
+        return self.parts.time_limit
 
     @property
     def known_time_limit(self) -> int | None:
         """The same, without a pass over a stored log that nobody has asked for its limit."""
-        return self.parts.known_limit if isinstance(self.parts, Stored) else self.parts[0].time_limit
+        return self.parts.known_limit
 
     @cached_property
     def cut_early(self) -> int:
         """Number of episodes that were cut elsewhere than at the time limit."""
-        if isinstance(self.parts, Stored):
-            return self.parts.census.cut_early
-        return sum(part.n_cut_early for part in self.parts)
+        return self.parts.census.cut_early
 
     @property
     def has_end(self) -> bool:
@@ -203,7 +181,7 @@ class Question:
         """Whether Q of all steps can be had: pi_e is known for all actions, the table not too large."""
         if self.pair.pi_e is None:
             return False
-        if isinstance(self.parts, Stored) and self.parts.known is None:
+        if self.parts.known is None:
             _ = self.counts  # whose pass over the parts finds the horizon as well
         return self.horizon * self.pair.pi_e.size <= MOST_VALUES
 
@@ -283,7 +261,7 @@ def _tables(q: FloatArray, v: FloatArray) -> Values[Table]:
 
 
 def ask(
-    log: Log,
+    log: LogLike,
     pi_e: Policy = None,
     pi_b: Policy = None,
     gamma: float = 1.0,
@@ -294,21 +272,24 @@ def ask(
 
     What the policies make unnecessary is not read from a stored log.
     """
-    chosen = Options() if options is None else options
-    if not isinstance(log, Stored):
-        return Question([log], pair_policies(log, pi_e, pi_b), gamma, chosen, workers)
+    parts = as_log(log)
     unused = [
         column for column, policy in (("target_prob", pi_e), ("behaviour_prob", pi_b)) if policy is not None
     ]
-    return Question(log.viewed(without=unused), _stored_pair(log, pi_e, pi_b), gamma, chosen, workers)
+    pair = pair_policies(parts.labels, pi_e, pi_b)
+    return ask_pair(parts, pair, gamma, options, workers, unused)
 
 
-def _stored_pair(log: Stored, pi_e: Policy, pi_b: Policy) -> PolicyPair:
-    """Both policies aligned with the labels of a stored log."""
-    try:
-        return pair_policies(log.specimen(np.arange(log.n_states), np.arange(log.n_actions)), pi_e, pi_b)
-    except PolicyError:
-        # A policy may leave out what is a label only because larger numbers are: see what was visited.
-        counts = count(log, log.n_states, log.n_actions)
-        states, actions = (np.flatnonzero(counts.visits_by(axis)) for axis in ("state", "action"))
-        return pair_policies(log.specimen(states, actions), pi_e, pi_b)
+def ask_pair(
+    log: Log,
+    pair: PolicyPair,
+    gamma: float = 1.0,
+    options: Options | None = None,
+    workers: int = 1,
+    unused: Sequence[str] = (),
+) -> Question:
+    """The same with policies in the order of the log; no step of it may be one that pi_b never takes."""
+    check_gamma(gamma)
+    zeros = pair.pi_b is not None and bool((pair.pi_b == 0).any())
+    parts = log.viewed(partial(refuse_unsupported, pair) if zeros else None, unused)
+    return Question(parts, pair, gamma, Options() if options is None else options, workers)

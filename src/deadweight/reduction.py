@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from deadweight.blocks import BLOCK_CELLS, Block, blocks
-from deadweight.stored import Census, Stored
+from deadweight.census import Census
+from deadweight.stored import Stored
 from deadweight.summaries import Pieces
 from deadweight.trajectories import Trajectories
 from deadweight.typing import FloatArray

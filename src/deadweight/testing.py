@@ -23,9 +23,10 @@ from deadweight.estimate import Policy, estimate
 from deadweight.estimators.base import Fit
 from deadweight.estimators.estimator import Estimator
 from deadweight.estimators.names import estimator_of
+from deadweight.logs import InMemory, in_memory
 from deadweight.options import read_options
 from deadweight.pairs import pair_policies
-from deadweight.question import Question
+from deadweight.question import ask_pair
 from deadweight.reduction import per_episode, reduce_log
 from deadweight.results import Estimate
 from deadweight.trajectories import Trajectories
@@ -62,8 +63,8 @@ def influences(
     of `estimate`.
     """
     pieces = [log] if parts is None else list(parts)
-    pair = pair_policies(log, pi_e, pi_b)
-    question = Question(pieces, pair, gamma, read_options(options))
+    pair = pair_policies(in_memory(log).labels, pi_e, pi_b)
+    question = ask_pair(InMemory(pieces), pair, gamma, read_options(options))
     made = estimator_of(name)
     chosen = given_drop(drop, pair, log) if made.is_state_based else Drop()
     family = Plan(question, made, chosen).family

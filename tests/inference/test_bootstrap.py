@@ -15,9 +15,10 @@ from deadweight.estimators.names import estimator_of
 from deadweight.inference.bootstrap import _add_product, bca_levels, resampled
 from deadweight.inference.episodes import influences
 from deadweight.inference.poisson import _CUTS, LEVELS, poisson_weights
+from deadweight.logs import InMemory, in_memory
 from deadweight.options import Options
 from deadweight.pairs import pair_policies
-from deadweight.question import Question
+from deadweight.question import ask_pair
 
 S, A, N, RESAMPLES = 4, 3, 30, 9
 
@@ -39,8 +40,8 @@ PI_E, PI_B = (0.7 * RNG.dirichlet(np.ones(A), S) + 0.3 / A for _ in range(2))
 
 
 def plan_of(name: str, parts: list[dw.Trajectories], drop: Any = (1,), **options: Any) -> Plan:
-    pair = pair_policies(parts[0], PI_E, PI_B)
-    question = Question(parts, pair, 0.9, Options(resamples=RESAMPLES, seed=5, **options))
+    pair = pair_policies(in_memory(parts[0]).labels, PI_E, PI_B)
+    question = ask_pair(InMemory(parts), pair, 0.9, Options(resamples=RESAMPLES, seed=5, **options))
     chosen = given_drop(drop, pair, parts[0]) if estimator_of(name).is_state_based else Drop()
     return Plan(question, estimator_of(name), chosen)
 

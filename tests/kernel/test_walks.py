@@ -18,6 +18,7 @@ from deadweight.estimators.per_decision import PerDecision
 from deadweight.estimators.product import ProductFamily, ProductSums
 from deadweight.estimators.trajectory import WholeEpisode
 from deadweight.fields import Field, Table
+from deadweight.logs import in_memory
 from deadweight.pairs import PolicyPair, pair_policies
 from deadweight.reduction import reduce_log
 from deadweight.running import SAFE_LOG
@@ -227,7 +228,9 @@ def test_blocks_in_and_out_of_range_make_one_result(watched: Watched) -> None:
     log = dw.Trajectories(
         np.zeros(n, int), actions, np.cos(np.arange(n)), np.concatenate([[0], np.cumsum(lengths)])
     )
-    pair = pair_policies(log, [[0.9, 0.1]], [[0.5, 0.5]])  # long episodes end with 1.8**2000
+    pair = pair_policies(
+        in_memory(log).labels, [[0.9, 0.1]], [[0.5, 0.5]]
+    )  # long episodes end with 1.8**2000
 
     def summed() -> tuple[Any, Any]:
         made = family(pair)
@@ -270,7 +273,7 @@ def test_any_log(data: st.DataObject) -> None:
     if data.draw(st.booleans()):
         pi_e = np.eye(A)[pi_e.argmax(axis=1)]
     drop = np.random.default_rng(seed).random(S) < data.draw(st.sampled_from([0.0, 0.5]))
-    pair = pair_policies(log, pi_e, pi_b)
+    pair = pair_policies(in_memory(log).labels, pi_e, pi_b)
     found = []
     with pytest.MonkeyPatch.context() as patch:
         for use in (_kernel, None):
@@ -282,7 +285,7 @@ def test_any_log(data: st.DataObject) -> None:
 @needs_kernel
 def test_same_bits_for_any_number_of_workers(watched: Watched) -> None:
     log = make_log(LENGTHS["ragged"] * 5)
-    pair = pair_policies(log, *make_policies())
+    pair = pair_policies(in_memory(log).labels, *make_policies())
 
     def bits(workers: int) -> list[bytes]:
         sums = sums_of(family(pair), log, workers, cells=100)

@@ -13,6 +13,7 @@ from negligible.logs import plain, random_case
 
 import deadweight as dw
 from deadweight.domains import deterministic_lift
+from deadweight.logs import in_memory
 from deadweight.negligible import DropWarning, covariance
 from deadweight.negligible.factors import factors
 from deadweight.pairs import pair_policies
@@ -59,7 +60,12 @@ def test_plain_loops(kind):
 def test_pairs_by_matrix_products_equal_two_passes(kind):
     for seed in range(10):
         _, log, pi_e, pi_b = random_case(seed, 5, 3, 30, 6, kind)
-        parts = factors(log, pair_policies(log, pi_e, pi_b), np.bincount(log.states, minlength=5) * 1.0, 1.0)
+        parts = factors(
+            log,
+            pair_policies(in_memory(log).labels, pi_e, pi_b),
+            np.bincount(log.states, minlength=5) * 1.0,
+            1.0,
+        )
         table, size = parts.pairs(), parts.shape[0]
         for sets in [[(s,) for s in range(size)], list(combinations(range(size), 2))]:
             exact = parts.moments(np.array(sets))
@@ -86,7 +92,7 @@ def test_weights_beyond_the_range_of_doubles():
     pi_e = np.array([[0.9995, 0.0005], [0.8, 0.2]])
     found = covariance(log, pi_e, pi_b, epsilon=1e9)
     assert np.isfinite(found.evidence["covariance"]).all()
-    parts = factors(log, pair_policies(log, pi_e, pi_b), np.array([1.0, 1.0]), 1.0)
+    parts = factors(log, pair_policies(in_memory(log).labels, pi_e, pi_b), np.array([1.0, 1.0]), 1.0)
     assert parts.exponents is not None
     # Dropping the state with the tiny weights leaves products of a few steps, which doubles can hold.
     x = np.array([np.prod([2 * pi_e[1][a] for _, a, _ in e[400:]]) * sum(r for *_, r in e) for e in episodes])

@@ -22,11 +22,11 @@ from deadweight.inference import check_interval
 from deadweight.io import read_policy
 from deadweight.io.findings import Finding
 from deadweight.io.table import open_table
+from deadweight.logs import LogLike
 from deadweight.mdp import check_gamma
 from deadweight.negligible.automatic import read_rule
 from deadweight.options import read_options
 from deadweight.policies import TabularPolicy
-from deadweight.question import Log
 from deadweight.results import Verdict, remarks
 from deadweight.results.evaluation import HEADINGS, Evaluation
 from deadweight.trajectories import Trajectories
@@ -116,7 +116,7 @@ def check(request: Request) -> None:
 
 
 def _evaluated(
-    request: Request, log: Log, target: TabularPolicy | None, pi_b: TabularPolicy | None
+    request: Request, log: LogLike, target: TabularPolicy | None, pi_b: TabularPolicy | None
 ) -> Evaluation:
     return evaluate_log(
         log,

@@ -17,11 +17,11 @@ from deadweight.diagnostics.states import RULE_FOR, StateReport, state_report
 from deadweight.io import read_policy
 from deadweight.io.read import log_of
 from deadweight.io.table import open_table
+from deadweight.logs import LogLike
 from deadweight.mdp import check_gamma
 from deadweight.negligible import EpsilonPath, epsilon_path
 from deadweight.negligible.automatic import read_rule
 from deadweight.policies import TabularPolicy
-from deadweight.question import Log
 
 STATE_HEADINGS = ("state", "visits", "chi2", "variance cost", "bias", "gap", "dropped")
 PATH_HEADINGS = ("epsilon", "dropped", "estimate", "std error", "bias", "corrected", "ESS", "chosen")
@@ -57,7 +57,7 @@ def states(request: Request) -> None:
     pi_e = read_policy(str(request.target))
     columns = parse_columns(request.columns)
 
-    def use(log: Log, pi_b: TabularPolicy | None) -> tuple[StateReport, EpsilonPath]:
+    def use(log: LogLike, pi_b: TabularPolicy | None) -> tuple[StateReport, EpsilonPath]:
         drop, gamma = None if request.drop == "none" else request.drop, request.gamma
         report = state_report(log, pi_e, pi_b, drop=drop, gamma=gamma)
         return report, epsilon_path(RULE_FOR, log, pi_e, pi_b, min_visits=MIN_VISITS, gamma=gamma)

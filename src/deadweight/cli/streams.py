@@ -16,8 +16,8 @@ from deadweight.io.findings import LogProblem
 from deadweight.io.open import with_log
 from deadweight.io.parquet import are_parquet, count_rows
 from deadweight.io.stream import Progress
+from deadweight.logs import LogLike
 from deadweight.policies import TabularPolicy
-from deadweight.question import Log
 
 # Parquet with more rows than this is read part by part unless it is said otherwise.
 LARGE = 10_000_000
@@ -60,7 +60,7 @@ def with_stream(
     workers: int,
     ray_address: str | None,
     time_limit: TimeLimit,
-    use: Callable[[Log], T],
+    use: Callable[[LogLike], T],
 ) -> T:
     """What `use` makes of a log on disk, with progress and assumptions on stderr."""
     return with_log(

@@ -23,10 +23,11 @@ from deadweight.diagnostics.variance_cost import variance_costs
 from deadweight.drops import Drop, drop_of
 from deadweight.estimators.names import estimator_of
 from deadweight.labels import plain
+from deadweight.logs import LogLike
 from deadweight.negligible.automatic import states_by_rule
 from deadweight.options import read_options
 from deadweight.policies import TabularPolicy
-from deadweight.question import Log, Question, ask
+from deadweight.question import Question, ask
 from deadweight.settling import occupancy
 from deadweight.typing import BoolArray, FloatArray
 
@@ -113,7 +114,7 @@ class StateReport:
 
 
 def state_report(
-    log: Log,
+    log: LogLike,
     pi_e: TabularPolicy | npt.ArrayLike,
     pi_b: TabularPolicy | npt.ArrayLike | None = None,
     drop: Any = None,

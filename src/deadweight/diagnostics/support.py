@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from deadweight.labels import plain
-from deadweight.pairs import pair_policies
+from deadweight.logs import in_memory
 from deadweight.policies import TabularPolicy
-from deadweight.question import Question
+from deadweight.question import Question, ask
 from deadweight.trajectories import Trajectories
 from deadweight.typing import FloatArray
 
@@ -67,7 +67,7 @@ def support(
       >>> support(log, policy, policy).violations[0]
       Violation(state='ward', action='treat', probability=0.1, visits=1, possible=True)
     """
-    return support_of(Question([log], pair_policies(log, pi_e, pi_b)))
+    return support_of(ask(in_memory(log), pi_e, pi_b))
 
 
 def support_of(question: Question) -> SupportReport:

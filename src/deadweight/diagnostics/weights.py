@@ -17,7 +17,8 @@ import numpy as np
 from deadweight.blocks import Block
 from deadweight.diagnostics.pareto import pareto_k
 from deadweight.drops import drop_of
-from deadweight.question import Log, Question, ask
+from deadweight.logs import LogLike
+from deadweight.question import Question, ask
 from deadweight.reduction import reduce_log
 from deadweight.running import running_product
 from deadweight.summaries import Kish, z_from_one
@@ -90,7 +91,7 @@ class WeightSums:
         )
 
 
-def weights(log: Log, pi_e: Any = None, pi_b: Any = None, drop: Any = None) -> WeightReport:
+def weights(log: LogLike, pi_e: Any = None, pi_b: Any = None, drop: Any = None) -> WeightReport:
     """Diagnostics of the weights.
 
     Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +14,7 @@ from deadweight.errors import PolicyError, TooLarge
 from deadweight.io.findings import show
 from deadweight.io.read import limited
 from deadweight.io.table import LogTable
+from deadweight.logs import in_memory
 from deadweight.pairs import PolicyPair, pair_policies
 from deadweight.policies import TabularPolicy
 from deadweight.trajectories import Trajectories
@@ -48,11 +49,10 @@ class Case:
         """The target in the log's order; the error where it does not fit; None without a target."""
         if self.target is None:
             return None
-        log = self.log
-        if log.propensities is None:  # whatever they are: only the target is looked at
-            log = log.with_propensities(np.ones(log.n_steps))
+        # Only the target is looked at, so it does not matter whether there are propensities.
+        labels = replace(in_memory(self.log).labels, logged=frozenset({"propensities"}))
         try:
-            return pair_policies(log, self.target, None)
+            return pair_policies(labels, self.target, None)
         except (PolicyError, TooLarge) as error:
             return error
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -111,10 +110,10 @@ def held_out(plan: Plan, choose: Callable[[Question], Drop] | None) -> tuple[Pla
             fix="Pass the dropped states themselves, or drop=None.",
         )
     log, even = question.parts[0], np.arange(question.n) % 2 == 0
-    drop = choose(replace(question, parts=[log.select(even)]))
+    drop = choose(question.about(log.select(even)))
     if drop.steps is not None:
         raise EstimationError("A rule must choose states, not steps, to be used on other episodes.")
-    return Plan(replace(question, parts=[log.select(~even)]), plan.estimator, drop), True
+    return Plan(question.about(log.select(~even)), plan.estimator, drop), True
 
 
 def lower_bound(log_x: FloatArray, alpha: float) -> float:

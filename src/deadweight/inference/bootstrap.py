@@ -10,7 +10,7 @@ weights.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -245,7 +245,7 @@ def _refitted(plan: Plan) -> FloatArray:
         episodes = np.repeat(np.arange(question.n), column)
         if episodes.size == 0:
             continue
-        again = replace(question, parts=[log.select(episodes)])
+        again = question.about(log.select(episodes))
         drop = plan.drop
         if drop.steps is not None:
             rows = [np.arange(log.offsets[i], log.offsets[i + 1]) for i in episodes]

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from deadweight.answers import Plan
-from deadweight.drops import given_drop
+from deadweight.drops import drop_of
 from deadweight.errors import DataError, OptionError
 from deadweight.estimators.names import estimator_of
 from deadweight.inference.betting import LOG_BET, LOG_STAY, climb, log_sum
 from deadweight.inference.episodes import check_returns, whole_episodes
+from deadweight.logs import in_memory
 from deadweight.options import Options
-from deadweight.pairs import pair_policies
-from deadweight.question import Question
+from deadweight.question import ask
 from deadweight.trajectories import Trajectories
 from deadweight.typing import FloatArray
 
@@ -161,8 +161,8 @@ def confidence_sequence(
             f"A confidence sequence needs a drop chosen before its first episode; found the rule {drop!r}.",
             fix="Choose the states from other episodes and pass them as a StateSet.",
         )
-    question = Question([log], pair_policies(log, pi_e, pi_b), gamma)
-    plan = Plan(question, estimator_of("SIS"), given_drop(drop, question.pair, log))
+    question = ask(in_memory(log), pi_e, pi_b, gamma)
+    plan = Plan(question, estimator_of("SIS"), drop_of(question, drop))
     episodes = whole_episodes(plan)
     sequence = ConfidenceSequence(return_range, level)
     ends = [

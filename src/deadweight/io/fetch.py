@@ -15,7 +15,7 @@ from deadweight.io.columns import to_numpy
 from deadweight.io.findings import LogProblem
 from deadweight.io.parquet import ParquetFiles
 from deadweight.io.part_ids import check_ids, scattered
-from deadweight.io.part_log import LogLabels, checked_log, in_common_labels, in_part, plain_log
+from deadweight.io.part_log import CommonLabels, checked_log, in_common_labels, in_part, plain_log
 from deadweight.io.parts import Part
 from deadweight.trajectories import Trajectories
 
@@ -34,7 +34,7 @@ def fetch(files: ParquetFiles, part: Part) -> Fetched:
 
 
 def logs_of(
-    fetched: Fetched, files: ParquetFiles, part: Part, labels: LogLabels, check: bool
+    fetched: Fetched, files: ParquetFiles, part: Part, labels: CommonLabels, check: bool
 ) -> list[Trajectories]:
     """The logs of a part.
 
@@ -52,7 +52,7 @@ def logs_of(
     return [_whole(files, part, labels, fetched)]
 
 
-def whole_part(files: ParquetFiles, part: Part, labels: LogLabels | None) -> Trajectories:
+def whole_part(files: ParquetFiles, part: Part, labels: CommonLabels | None) -> Trajectories:
     """A part as one log, after all checks; in labels of its own where those of all parts are not known."""
     fetched = fetch(files, part)
     check_ids(fetched.table, part, place(files, part))
@@ -60,7 +60,7 @@ def whole_part(files: ParquetFiles, part: Part, labels: LogLabels | None) -> Tra
 
 
 def _plain_pieces(
-    table: Any, tail: Any, part: Part, labels: LogLabels, check: bool
+    table: Any, tail: Any, part: Part, labels: CommonLabels, check: bool
 ) -> list[Trajectories] | None:
     """The part's own episodes, and the one with a tail; None where rows or columns need a closer look."""
     import pyarrow as pa
@@ -89,7 +89,7 @@ def _plain_pieces(
     return pieces if tail is None or pieces[-1].n_episodes == 1 else None
 
 
-def _whole(files: ParquetFiles, part: Part, labels: LogLabels | None, fetched: Fetched) -> Trajectories:
+def _whole(files: ParquetFiles, part: Part, labels: CommonLabels | None, fetched: Fetched) -> Trajectories:
     import pyarrow as pa
 
     table, tail = fetched.table, fetched.tail

@@ -15,16 +15,15 @@ from deadweight.io.parts import PART_ROWS
 from deadweight.io.read import log_of
 from deadweight.io.stream import OutOfOrder, Stream, Watch, open_stream
 from deadweight.io.table import open_table
-from deadweight.stored import Stored
-from deadweight.trajectories import Trajectories
+from deadweight.logs import LogLike
 
-Source = Trajectories | Stored | str | Path | Sequence[str | Path]
+Source = LogLike | str | Path | Sequence[str | Path]
 T = TypeVar("T")
 
 
 def with_log(
     source: Source,
-    use: Callable[[Trajectories | Stored], T],
+    use: Callable[[LogLike], T],
     *,
     columns: Mapping[str, str] | None = None,
     workers: int = 1,
@@ -62,7 +61,7 @@ def with_log(
         executor.close()
 
 
-def _used(stream: Stream, use: Callable[[Trajectories | Stored], T]) -> T:
+def _used(stream: Stream, use: Callable[[LogLike], T]) -> T:
     """What is made of a stream; of one part in labels of its own, which are those that its rows show."""
     if len(stream) > 1:
         return use(stream)

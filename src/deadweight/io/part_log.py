@@ -29,7 +29,7 @@ UNKNOWN = -1
 
 
 @dataclass(frozen=True, eq=False)
-class LogLabels:
+class CommonLabels:
     """The labels of all parts; `promised` where only the footers say so, and no row has been looked at."""
 
     states: Labels
@@ -46,7 +46,7 @@ def _counts_up(labels: Labels) -> bool:
     return labels.dtype.kind in "iu" and bool(labels[0] == 0) and bool(labels[-1] == len(labels) - 1)
 
 
-def checked_log(table: Any, names: Mapping[str, str], labels: LogLabels | None = None) -> Trajectories:
+def checked_log(table: Any, names: Mapping[str, str], labels: CommonLabels | None = None) -> Trajectories:
     """The log of a table with columns by our names, in labels of its own, after all checks.
 
     Args:
@@ -59,7 +59,7 @@ def checked_log(table: Any, names: Mapping[str, str], labels: LogLabels | None =
     return log_of(LogTable(Columns(arrow), own, states=None if labels is None else labels.states))
 
 
-def in_common_labels(log: Trajectories, labels: LogLabels, where: str) -> Trajectories:
+def in_common_labels(log: Trajectories, labels: CommonLabels, where: str) -> Trajectories:
     """The log with its states and actions as indices into the labels of all parts."""
     states = positions(labels.states, log.state_labels)
     actions = positions(labels.actions, log.action_labels)
@@ -85,7 +85,7 @@ def in_common_labels(log: Trajectories, labels: LogLabels, where: str) -> Trajec
     )
 
 
-def plain_log(table: Any, labels: LogLabels, check: bool, sort: bool) -> Trajectories | None:
+def plain_log(table: Any, labels: CommonLabels, check: bool, sort: bool) -> Trajectories | None:
     """The log of plain columns; None where something needs a closer look.
 
     Args:
@@ -176,7 +176,7 @@ def _whole(column: AnyArray) -> IntArray | None:
     return column.astype(np.int64, copy=False) if column.dtype.kind in "iu" else None
 
 
-def _fits(found: Mapping[str, AnyArray], states: IntArray, actions: IntArray, labels: LogLabels) -> bool:
+def _fits(found: Mapping[str, AnyArray], states: IntArray, actions: IntArray, labels: CommonLabels) -> bool:
     """Whether labels are in range, rewards finite and probabilities in (0, 1]; else the checks will say."""
     if not (found["episode"].dtype.kind in "iu" and found["step"].dtype.kind in "iu"):
         return False

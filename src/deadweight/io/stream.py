@@ -11,11 +11,14 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
 
+from deadweight.blocks import Block
+from deadweight.census import Census
 from deadweight.ends import TimeLimit, assumption, checked, count_ends
 from deadweight.errors import assume
 from deadweight.executors import Executor, Serial
@@ -24,18 +27,19 @@ from deadweight.io.fetch import Fetched, fetch, logs_of, whole_part
 from deadweight.io.findings import LogProblem
 from deadweight.io.parquet import ParquetFiles, open_files
 from deadweight.io.part_ids import OutOfOrder, scattered, wrong_footer
-from deadweight.io.part_log import LogLabels
+from deadweight.io.part_log import CommonLabels
 from deadweight.io.parts import PART_ROWS, Part, cut, in_order
 from deadweight.io.schema import match_columns
 from deadweight.io.stream_labels import common_labels
+from deadweight.logs import Check, LogLabels
 from deadweight.reduction import reduce_log
-from deadweight.stored import Census, Stored
+from deadweight.stored import Stored
+from deadweight.summaries import KeyedSums
 from deadweight.trajectories import Trajectories
-from deadweight.typing import IntArray
+from deadweight.typing import BoolArray
 
 # Columns that do not say how episodes end.
 UNLIKE_ENDS = ("behaviour_prob", "target_prob", "next_state")
-Check = Callable[[Trajectories], None]
 Sources = str | Path | Sequence[str | Path]
 
 __all__ = ["OutOfOrder", "Progress", "Stream", "open_stream"]
@@ -66,14 +70,14 @@ class Stream(Stored):
         self,
         files: ParquetFiles,
         parts: Sequence[Part],
-        labels: LogLabels,
+        labels: CommonLabels,
         executor: Executor,
         watch: Watch | None = None,
         holder: Any = None,
         time_limit: TimeLimit = None,
         tell: Callable[[str], None] = assume,
     ) -> None:
-        self.files, self.plan, self.labels = files, tuple(parts), labels
+        self.files, self.plan, self.common = files, tuple(parts), labels
         self.state_labels, self.action_labels = labels.states, labels.actions
         self.n_steps = sum(part.rows + part.beyond for part in parts)
         self.executor, self.watch = executor, watch
@@ -98,7 +102,7 @@ class Stream(Stored):
         if not -len(self) <= part < len(self):
             raise IndexError(part)
         _ = self.time_limit  # whoever takes a part as a log may ask it how its episodes end
-        whole = self.limited(whole_part(self.files, self.plan[part], self.labels))
+        whole = self.limited(whole_part(self.files, self.plan[part], self.common))
         return self._checked([whole])[0]
 
     def fetch(self, part: int) -> Fetched:
@@ -108,7 +112,7 @@ class Stream(Stored):
     def pieces(self, part: int, fetched: Fetched) -> list[Trajectories]:
         """A part, with an episode that goes on in the next row group apart from the others."""
         first_time = not self._fetched_before
-        logs = logs_of(fetched, self.files, self.plan[part], self.labels, check=first_time)
+        logs = logs_of(fetched, self.files, self.plan[part], self.common, check=first_time)
         return self._checked([self.limited(log) for log in logs])
 
     @property
@@ -159,26 +163,17 @@ class Stream(Stored):
         view._fetched_before = self._fetched_before and check is None
         return view
 
-    def specimen(self, states: IntArray, actions: IntArray) -> Trajectories:
-        """A tiny log with the labels and columns of this one, which visits these states and actions."""
-        size = max(len(states), len(actions))
-        probabilities = {
-            name: np.ones(size) if column in self.files.names else None
-            for name, column in (("propensities", "behaviour_prob"), ("target_probs", "target_prob"))
-        }
-        return Trajectories._from_codes(
-            np.resize(states, size),
-            np.resize(actions, size),
-            np.zeros(size),
-            np.array([0, size]),
-            state_labels=self.state_labels,
-            action_labels=self.action_labels,
-            propensities=probabilities["propensities"],
-            target_probs=probabilities["target_probs"],
-            terminated=np.ones(1, dtype=bool),
-            last_successor=np.full(1, -1),
-            has_next_states="next_state" in self.files.names,
-        )
+    @property
+    def labels(self) -> LogLabels:
+        """What policies are aligned with; which labels are visited takes a pass."""
+        columns = (("propensities", "behaviour_prob"), ("target_probs", "target_prob"))
+        logged = frozenset(name for name, column in columns if column in self.files.names)
+        return LogLabels(self.state_labels, self.action_labels, logged, self._visited)
+
+    def _visited(self) -> tuple[BoolArray, BoolArray]:
+        pairs: KeyedSums = reduce_log(self, partial(_pairs, self.n_actions))[0]
+        states, actions = np.divmod(pairs.keys, self.n_actions)
+        return np.isin(np.arange(self.n_states), states), np.isin(np.arange(self.n_actions), actions)
 
     @property
     def known(self) -> Census | None:
@@ -199,7 +194,7 @@ class Stream(Stored):
         self._fetched_before = True
         if census is not None:
             promised = (self.n_states - 1, self.n_actions - 1)
-            if self.labels.promised and census.top != promised:
+            if self.common.promised and census.top != promised:
                 raise wrong_footer(
                     "these files",
                     f"statistics say that the largest state and action are {promised}, and they are "
@@ -228,6 +223,10 @@ class Stream(Stored):
 def nothing(block: Any) -> list[Any]:
     """No sums: what a pass for the census asks of a block."""
     return []
+
+
+def _pairs(n_actions: int, block: Block) -> list[KeyedSums]:
+    return [KeyedSums.of(block.flat(block.pairs(n_actions)), 1.0)]
 
 
 def open_stream(

@@ -15,7 +15,7 @@ from deadweight.io.fetch import whole_part
 from deadweight.io.footers import Bounds
 from deadweight.io.label_columns import as_labels, as_one_kind
 from deadweight.io.parquet import ParquetFiles
-from deadweight.io.part_log import LogLabels
+from deadweight.io.part_log import CommonLabels
 from deadweight.io.parts import Part
 from deadweight.labels import encode, plain
 from deadweight.trajectories import Trajectories
@@ -25,11 +25,11 @@ from deadweight.typing import AnyArray
 ALWAYS_DENSE = 1_000
 
 
-def common_labels(files: ParquetFiles, parts: Sequence[Part], executor: Executor) -> LogLabels:
+def common_labels(files: ParquetFiles, parts: Sequence[Part], executor: Executor) -> CommonLabels:
     """The labels of all parts: from the footers where small whole numbers leave no choice, else by a pass."""
     states, actions = _small(files, "state"), _small(files, "action")
     if states is not None and actions is not None and _names_nothing_new(files, states):
-        return LogLabels(np.arange(states.high + 1), np.arange(actions.high + 1), promised=True)
+        return CommonLabels(np.arange(states.high + 1), np.arange(actions.high + 1), promised=True)
     found: FoundLabels | None = None
     for one in executor.map(LabelWork(files, tuple(parts)), len(parts)):
         found = one if found is None else found.merge(one)
@@ -68,9 +68,9 @@ class FoundLabels:
             _union(self.states, other.states, "state"), _union(self.actions, other.actions, "action")
         )
 
-    def labels(self) -> LogLabels:
+    def labels(self) -> CommonLabels:
         """In the order of `deadweight.labels`."""
-        return LogLabels(encode(self.states, "state")[1], encode(self.actions, "action")[1])
+        return CommonLabels(encode(self.states, "state")[1], encode(self.actions, "action")[1])
 
 
 def _union(one: AnyArray, other: AnyArray, what: str) -> AnyArray:

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deadweight.errors import EstimationError, OptionError
+from deadweight.logs import in_memory
 from deadweight.mdp import check_gamma
 from deadweight.negligible.coverage import warn_if_extreme
 from deadweight.negligible.factors import Factors, SetMoments, factors
@@ -73,7 +74,7 @@ def covariance(
 
     Reference: Bossens & Thomas (2024), Section V.
     """
-    pair = pair_policies(log, pi_e, pi_b)
+    pair = pair_policies(in_memory(log).labels, pi_e, pi_b)
     if pair.pi_b is not None and (pair.pi_b == 0).any():
         refuse_unsupported(pair, log)
     states = covariance_set(log, pair, epsilon, epsilon_s, max_size, variance, signed, gamma, search)

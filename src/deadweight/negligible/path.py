@@ -20,13 +20,14 @@ import numpy.typing as npt
 from deadweight.errors import EstimationError
 from deadweight.estimators.estimator import Estimator
 from deadweight.estimators.names import estimator_of
+from deadweight.logs import LogLike
 from deadweight.negligible.all_levels import all_levels
 from deadweight.negligible.columns import Columns, level_by_level
 from deadweight.negligible.levels import Levels, LevelSets, make_levels
 from deadweight.negligible.sweep import sweep
 from deadweight.options import read_options
 from deadweight.policies import TabularPolicy
-from deadweight.question import Log, Question, ask
+from deadweight.question import Question, ask
 from deadweight.results.base import SCHEMA, Result, finite, frame
 from deadweight.results.saved import saved
 from deadweight.results.shown import html_table, new_figure
@@ -159,7 +160,7 @@ class EpsilonPath(Result):
 
 def epsilon_path(
     name: str | Estimator,
-    log: Log,
+    log: LogLike,
     pi_e: TabularPolicy | npt.ArrayLike | None,
     pi_b: TabularPolicy | npt.ArrayLike | None = None,
     min_visits: int = 0,

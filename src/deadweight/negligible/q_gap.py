@@ -13,12 +13,12 @@ import numpy.typing as npt
 
 from deadweight.behaviour import estimate_behaviour
 from deadweight.errors import OptionError
+from deadweight.logs import in_memory
 from deadweight.mdp import TabularMDP
 from deadweight.negligible.coverage import warn_if_extreme
 from deadweight.options import Options
-from deadweight.pairs import pair_policies
 from deadweight.policies import TabularPolicy
-from deadweight.question import Question
+from deadweight.question import Question, ask
 from deadweight.states import StateSet
 from deadweight.trajectories import Trajectories
 from deadweight.typing import BoolArray
@@ -62,7 +62,7 @@ def q_gap(
     """
     observed = estimate_behaviour(log) if pi_b is None else pi_b
     options = Options(unseen=unseen, model=model, solve=solve)
-    question = Question([log], pair_policies(log, pi_e, observed), gamma, options)
+    question = ask(in_memory(log), pi_e, observed, gamma, options)
     return warn_if_extreme(states_below(question, epsilon, min_visits), question.visits)
 
 
