@@ -213,11 +213,12 @@ def test_parquet_of_very_many_rows(tmp_path: Path, allowed: pytest.MonkeyPatch) 
 
 
 def test_one_episode_that_never_ends_in_a_stream(tmp_path: Path, allowed: pytest.MonkeyPatch) -> None:
-    from deadweight.io.open import with_log
+    from deadweight.io.open import open_log
 
     path = constant_rows(tmp_path / "log.parquet", 1_000_000, 50)
-    with pytest.raises(TooLarge, match=r"Episode 0, of \d+,000 rows and more, would take"):
-        with_log(path, lambda log: sum(part.n_steps for part in log), part_rows=20_000)  # type: ignore[union-attr]
+    refused = pytest.raises(TooLarge, match=r"Episode 0, of \d+,000 rows and more, would take")
+    with refused, open_log(path, part_rows=20_000) as log:
+        sum(part.n_steps for part in log)  # type: ignore[union-attr]
 
 
 def test_a_compressed_csv_that_unpacks_to_much(tmp_path: Path, allowed: pytest.MonkeyPatch) -> None:

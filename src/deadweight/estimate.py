@@ -16,8 +16,7 @@ from deadweight.estimators.estimator import Estimator
 from deadweight.estimators.names import NAIVE, estimator_of
 from deadweight.inference import PAIRED, check_interval, make_interval
 from deadweight.inference.episodes import influences
-from deadweight.io.open import Source, with_log
-from deadweight.logs import LogLike
+from deadweight.io.open import Source, open_log
 from deadweight.misfit import Misfit
 from deadweight.negligible.automatic import states_by_rule
 from deadweight.negligible.coverage import NEARLY_ALL
@@ -78,14 +77,12 @@ def estimate(
       2.5
     """
 
-    def use(found: LogLike) -> Estimate:
+    with open_log(log, workers=workers, ray_address=ray_address) as found:
         question = ask(found, pi_e, pi_b, gamma, read_options(options), workers)
         steps = ["ess_steps"] if interval is not None and question.horizon <= MOST_STEPS else []
         wanted = [*_checked_also(also), *steps]
         made = estimator_of(name)
         return answer(question, [made], drop, interval, level, wanted)[made.name][1]
-
-    return with_log(log, use, workers=workers, ray_address=ray_address)
 
 
 def evaluate(
@@ -122,15 +119,11 @@ def evaluate(
       >>> ev["WIS"].value, ev.verdict.answer
       (1.0, 'better')
     """
-
     against = _number_to_beat(baseline)
-
-    def use(found: LogLike) -> Evaluation:
+    with open_log(log, workers=workers, ray_address=ray_address) as found:
         question = ask(found, pi_e, pi_b, gamma, read_options(options), workers)
         wanted = interval is not None if background is None else background
         return _table(question, estimators, drop, against, interval, level, _checked_also(also), wanted)
-
-    return with_log(log, use, workers=workers, ray_address=ray_address)
 
 
 def _number_to_beat(baseline: Any) -> float | None:

@@ -174,19 +174,19 @@ def as_log(log: LogLike) -> Log:
     return log if isinstance(log, Log) else in_memory(log)
 
 
-def in_memory(log: Trajectories) -> InMemory:
+def in_memory(log: LogLike) -> InMemory:
     """The same of a log in memory, which is all that some work is for."""
-    require_log(log)
-    return InMemory([log])
+    return InMemory([require_log(log)])
 
 
-def require_log(log: object) -> None:
+def require_log(log: object) -> Trajectories:
     """Refuse whatever is not a log in memory: lists, tables, arrays, and logs that are read part by part.
 
-    >>> require_log(Trajectories.from_episodes([[(0, 0, 1.0)]]))
+    >>> require_log(Trajectories.from_episodes([[(0, 0, 1.0)]])).n_steps
+    1
     """
     if isinstance(log, Trajectories):
-        return
+        return log
     kind = type(log)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     raise DataError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deadweight.blocks import Block
+from deadweight.io.open import open_log
 from deadweight.summaries import Moments
 
 N_STATES, N_ACTIONS = 6, 3
@@ -110,3 +111,9 @@ class KilledOnce:
 def killed_always(block: Block) -> list[Moments]:
     os.kill(os.getpid(), signal.SIGKILL)
     return []
+
+
+def opened(source: Any, use: Callable[[Any], Any], **settings: Any) -> Any:
+    """What `use` makes of a log that comes in by the front door."""
+    with open_log(source, **settings) as log:
+        return use(log)

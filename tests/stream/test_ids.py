@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stream.folders import policies, table_of
+from stream.folders import opened, policies, table_of
 from stream.id_kinds import EPISODES, IDS, REFUSED, orders, written
 
 import deadweight as dw
@@ -23,7 +23,6 @@ from deadweight.executors import Executor, executor_for
 from deadweight.io import external_sort
 from deadweight.io.findings import LogProblem
 from deadweight.io.label_columns import read_labels
-from deadweight.io.open import with_log
 from deadweight.io.part_ids import check_ids, share_of
 from deadweight.io.stream import open_stream
 
@@ -53,7 +52,7 @@ def test_every_type_in_every_order_and_part_size(kind: str, expected: np.ndarray
         folder = written(tmp_path / order, TABLE, IDS[kind], rows)
         np.testing.assert_allclose(numbers(dw.read(folder)), expected, rtol=1e-10, err_msg=order)
         for part_rows in PART_ROWS:
-            found = with_log(folder, numbers, part_rows=part_rows)
+            found = opened(folder, numbers, part_rows=part_rows)
             np.testing.assert_allclose(found, expected, rtol=1e-10, err_msg=f"{order}, {part_rows}")
 
 
@@ -64,7 +63,7 @@ def test_what_is_no_id_is_refused_alike(kind: str, tmp_path: Path) -> None:
         folder = written(tmp_path / order, TABLE, ids, rows)
         for part_rows in (None, *PART_ROWS):
             with pytest.raises(LogProblem) as caught:
-                dw.read(folder) if part_rows is None else with_log(folder, numbers, part_rows=part_rows)
+                dw.read(folder) if part_rows is None else opened(folder, numbers, part_rows=part_rows)
             # Without an order of rows nobody can tell whether episodes share an id or a step stands twice.
             assert caught.value.code in {code, "DW203" if code == "DW201" else code}, (order, part_rows)
 
@@ -76,7 +75,7 @@ def test_zeros_of_both_signs_are_one_episode(expected: np.ndarray, tmp_path: Pat
     assert np.signbit(signed).any()
     path = tmp_path / "log.parquet"
     pq.write_table(TABLE.take(rows).set_column(0, "episode", pa.array(signed)), path, row_group_size=15)
-    for found in (numbers(dw.read(path)), with_log(path, numbers, part_rows=9)):
+    for found in (numbers(dw.read(path)), opened(path, numbers, part_rows=9)):
         np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
@@ -128,7 +127,7 @@ def test_random_ids_in_random_places(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "log.parquet"
         pq.write_table(table, path, row_group_size=data.draw(st.integers(1, 20)))
-        found = with_log(path, numbers, part_rows=data.draw(st.integers(1, 30)))
+        found = opened(path, numbers, part_rows=data.draw(st.integers(1, 30)))
     np.testing.assert_allclose(found, numbers(memory), rtol=1e-9, atol=1e-12)
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from stream.folders import policies, table_of, write
+from stream.folders import opened, policies, table_of, write
 
 import deadweight as dw
 from deadweight.errors import DataError, SupportError
@@ -20,7 +20,6 @@ from deadweight.io import external_sort
 from deadweight.io import stream as stream_module
 from deadweight.io.fetch import Fetched, fetch
 from deadweight.io.findings import LogProblem
-from deadweight.io.open import with_log
 from deadweight.io.stream import OutOfOrder, Progress, Stream, open_stream
 from deadweight.trajectories import Trajectories
 
@@ -124,7 +123,7 @@ def test_rows_that_are_torn_at_a_border_are_found_and_sorted(tmp_path: Path) -> 
         value(open_stream(folder, part_rows=45))
     expected = value(dw.read(folder))
     np.testing.assert_allclose(value(open_stream(folder, part_rows=45, sort=True)), expected, rtol=1e-10)
-    found = with_log(folder, value, part_rows=45)
+    found = opened(folder, value, part_rows=45)
     np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 

@@ -10,11 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from stream.folders import policies, table_of
+from stream.folders import opened, policies, table_of
 
 import deadweight as dw
 from deadweight.io.findings import LogProblem
-from deadweight.io.open import with_log
 from deadweight.io.stream import OutOfOrder, open_stream
 
 TABLE = table_of(20, 6, truncated=True, propensities=True)
@@ -50,7 +49,7 @@ def both(table: pa.Table, tmp_path: Path) -> tuple[set[Any], set[Any]]:
                 log = (
                     outcome(dw.read(path))
                     if part_rows is None
-                    else with_log(path, outcome, part_rows=part_rows)
+                    else opened(path, outcome, part_rows=part_rows)
                 )
                 result: Any = tuple(f"{number:.9e}" for number in log)
             except LogProblem as problem:
@@ -206,7 +205,7 @@ def test_a_footer_that_lies_about_ids(group_rows: int, truth: int, claim: int, t
     lie(path, truth, claim)
     np.testing.assert_allclose(values(dw.read(path)), expected, rtol=1e-10)
     for part_rows in (12, 24, 1_000):
-        found = with_log(path, values, part_rows=part_rows)
+        found = opened(path, values, part_rows=part_rows)
         np.testing.assert_allclose(found, expected, rtol=1e-10, err_msg=str(part_rows))
 
 
@@ -218,7 +217,7 @@ def test_a_row_group_that_is_said_to_have_one_episode_only(tmp_path: Path) -> No
     pq.write_table(table.set_column(0, "episode", ids), path, row_group_size=5, compression=None)
     expected = values(dw.read(path))
     lie(path, FIRST + 3, FIRST + 2)
-    np.testing.assert_allclose(with_log(path, values, part_rows=5), expected, rtol=1e-10)
+    np.testing.assert_allclose(opened(path, values, part_rows=5), expected, rtol=1e-10)
     with pytest.raises(OutOfOrder, match="must say what its rows say"):
         values(open_stream(path, part_rows=5))
 
@@ -238,7 +237,7 @@ def test_a_footer_that_lies_about_states(claim: int, tmp_path: Path) -> None:
 
     expected = numbers(dw.read(path))
     lie(path, 357, claim)
-    np.testing.assert_allclose(with_log(path, numbers, part_rows=20), expected, rtol=1e-10)
+    np.testing.assert_allclose(opened(path, numbers, part_rows=20), expected, rtol=1e-10)
     with pytest.raises(OutOfOrder, match="must say what its rows say"):
         numbers(open_stream(path, part_rows=20))
 
@@ -262,7 +261,7 @@ def test_a_footer_that_lies_about_the_number_of_rows(claim: int, all_of_it: bool
             if metadata.row_group(0).num_rows == claim:
                 assert metadata.num_rows == (25 + claim if all_of_it else 50)
                 lies += 1
-                for read in (dw.read, lambda path: with_log(path, values, part_rows=25)):
+                for read in (dw.read, lambda path: opened(path, values, part_rows=25)):
                     with pytest.raises(LogProblem, match="damaged: its footer says") as caught:
                         read(other)
                     assert caught.value.code == "DW102"
@@ -297,6 +296,6 @@ def test_columns_that_only_a_later_source_has(tmp_path: Path) -> None:
     pq.write_table(early, tmp_path / "a.parquet")
     pq.write_table(table.slice(40), tmp_path / "b.parquet")
     files = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
-    for read in (dw.read, lambda source: with_log(source, outcome, part_rows=30)):
+    for read in (dw.read, lambda source: opened(source, outcome, part_rows=30)):
         with pytest.raises(LogProblem, match="DW402"):
             read(files)

@@ -12,17 +12,18 @@ from deadweight.cli.before import check_behaviour, check_file, check_number
 from deadweight.cli.doctor import doctor_command, parse_columns
 from deadweight.cli.ends import assume, parse_time_limit
 from deadweight.cli.output import out_json, say, tell
-from deadweight.cli.streams import is_streamed, streamed_behaviour, with_stream
+from deadweight.cli.streams import Ticker, is_streamed, streamed_behaviour
 from deadweight.cli.tables import print_table
-from deadweight.doctor import examine
+from deadweight.doctor import Diagnosis, examine, examine_part
 from deadweight.errors import DataError, OptionError, did_you_mean
 from deadweight.estimate import evaluate as evaluate_log
 from deadweight.estimators.names import estimator_of
 from deadweight.inference import check_interval
 from deadweight.io import read_policy
 from deadweight.io.findings import Finding
-from deadweight.io.table import open_table
-from deadweight.logs import LogLike
+from deadweight.io.open import open_log
+from deadweight.io.table import LogTable
+from deadweight.logs import LogLike, in_memory
 from deadweight.mdp import check_gamma
 from deadweight.negligible.automatic import read_rule
 from deadweight.options import read_options
@@ -66,19 +67,34 @@ def evaluate(request: Request) -> int:
     check(request)
     time_limit = parse_time_limit(request.time_limit)
     target = None if request.target is None else read_policy(str(request.target))
-    if is_streamed(request.log, request.stream, request.workers, request.ray_address):
-        columns = parse_columns(request.columns)
-        pi_b = streamed_behaviour(request.behaviour)
-        return with_stream(
-            request.log,
-            columns,
-            request.workers,
-            request.ray_address,
-            time_limit,
-            lambda log: _show(request, _evaluated(request, log, target, pi_b), ()),
-        )
-    table = open_table(str(request.log), parse_columns(request.columns))
-    found = examine(table, target, time_limit)
+    streamed = is_streamed(
+        request.log, request.stream, request.workers, request.ray_address, request.behaviour, request.drop
+    )
+    pi_b = streamed_behaviour(request.behaviour) if streamed else None
+    findings: list[Finding] = []
+
+    def look(table: LogTable, whole: bool) -> None:
+        findings.extend(_sound(request, examine(table, target, time_limit)) if whole else examine_part(table))
+
+    with open_log(
+        request.log,
+        columns=parse_columns(request.columns),
+        workers=request.workers,
+        ray_address=request.ray_address,
+        stream=streamed,
+        watch=Ticker().tell,
+        time_limit=time_limit,
+        tell=assume,
+        look=look,
+    ) as log:
+        if not streamed:
+            log, pi_b = behaviour_of(log, request.behaviour)
+            _say(f"Evaluating {log.n_episodes:,} episodes ({log.n_steps:,} steps) ...")
+        return _show(request, _evaluated(request, log, target, pi_b), tuple(findings))
+
+
+def _sound(request: Request, found: Diagnosis) -> tuple[Finding, ...]:
+    """What the doctor says about a log without errors."""
     if not found.ok:
         raise DataError(
             f"{request.log} cannot be evaluated: {found.errors[0].problem}"
@@ -86,11 +102,7 @@ def evaluate(request: Request) -> int:
             fix="See all of them, with what to do, by: "
             + doctor_command(request.log, request.target, request.columns),
         )
-    from deadweight.io.read import log_of
-
-    log, pi_b = behaviour_of(log_of(table, time_limit, assume), request.behaviour)
-    _say(f"Evaluating {log.n_episodes:,} episodes ({log.n_steps:,} steps) ...")
-    return _show(request, _evaluated(request, log, target, pi_b), found.findings)
+    return found.findings
 
 
 def check(request: Request) -> None:
@@ -157,8 +169,9 @@ def is_open(gate: str, found: Verdict, least: float = 0.0) -> bool:
     return {"better": better, "worse": worse, "cannot tell": not (better or worse)}[gate]
 
 
-def behaviour_of(log: Trajectories, choice: str) -> tuple[Trajectories, TabularPolicy | None]:
+def behaviour_of(log: LogLike, choice: str) -> tuple[Trajectories, TabularPolicy | None]:
     """The log and pi_b by "column" (logged propensities), "counts" (estimated) or a file."""
+    log = in_memory(log)[0]
     if choice == "column":
         if log.propensities is None:
             raise DataError(

@@ -11,17 +11,14 @@ from deadweight.cli.doctor import parse_columns
 from deadweight.cli.ends import assume, parse_time_limit
 from deadweight.cli.evaluate import behaviour_of
 from deadweight.cli.output import out_json, tell
-from deadweight.cli.streams import is_streamed, streamed_behaviour, with_stream
+from deadweight.cli.streams import Ticker, is_streamed, streamed_behaviour
 from deadweight.cli.tables import print_table
 from deadweight.diagnostics.states import RULE_FOR, StateReport, state_report
 from deadweight.io import read_policy
-from deadweight.io.read import log_of
-from deadweight.io.table import open_table
-from deadweight.logs import LogLike
+from deadweight.io.open import open_log
 from deadweight.mdp import check_gamma
 from deadweight.negligible import EpsilonPath, epsilon_path
 from deadweight.negligible.automatic import read_rule
-from deadweight.policies import TabularPolicy
 
 STATE_HEADINGS = ("state", "visits", "chi2", "variance cost", "bias", "gap", "dropped")
 PATH_HEADINGS = ("epsilon", "dropped", "estimate", "std error", "bias", "corrected", "ESS", "chosen")
@@ -57,28 +54,29 @@ def states(request: Request) -> None:
     pi_e = read_policy(str(request.target))
     columns = parse_columns(request.columns)
 
-    def use(log: LogLike, pi_b: TabularPolicy | None) -> tuple[StateReport, EpsilonPath]:
+    streamed = is_streamed(
+        request.log, request.stream, request.workers, request.ray_address, request.behaviour, request.drop
+    )
+    pi_b = streamed_behaviour(request.behaviour) if streamed else None
+    with open_log(
+        request.log,
+        columns=columns,
+        workers=request.workers,
+        ray_address=request.ray_address,
+        stream=streamed,
+        watch=Ticker().tell,
+        time_limit=time_limit,
+        tell=assume,
+    ) as log:
+        if not streamed:
+            log, pi_b = behaviour_of(log, request.behaviour)
         drop, gamma = None if request.drop == "none" else request.drop, request.gamma
         report = state_report(log, pi_e, pi_b, drop=drop, gamma=gamma)
-        return report, epsilon_path(RULE_FOR, log, pi_e, pi_b, min_visits=MIN_VISITS, gamma=gamma)
-
-    if is_streamed(request.log, request.stream, request.workers, request.ray_address):
-        pi_b = streamed_behaviour(request.behaviour)
-        found = with_stream(
-            request.log,
-            columns,
-            request.workers,
-            request.ray_address,
-            time_limit,
-            lambda log: use(log, pi_b),
-        )
-    else:
-        log = log_of(open_table(str(request.log), columns), time_limit, assume)
-        found = use(*behaviour_of(log, request.behaviour))
+        path = epsilon_path(RULE_FOR, log, pi_e, pi_b, min_visits=MIN_VISITS, gamma=gamma)
     if request.json:
-        out_json(_document(*found))
+        out_json(_document(report, path))
     else:
-        _print(*found, request.top)
+        _print(report, path, request.top)
 
 
 def _print(report: StateReport, path: EpsilonPath, top: int) -> None:

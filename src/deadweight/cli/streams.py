@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
-from deadweight.cli.ends import assume
 from deadweight.cli.output import say
-from deadweight.ends import TimeLimit
 from deadweight.errors import DataError, OptionError
 from deadweight.io import read_policy
 from deadweight.io.findings import LogProblem
-from deadweight.io.open import with_log
+from deadweight.io.open import LARGE
 from deadweight.io.parquet import are_parquet, count_rows
 from deadweight.io.stream import Progress
-from deadweight.logs import LogLike
 from deadweight.policies import TabularPolicy
 
-# Parquet with more rows than this is read part by part unless it is said otherwise.
-LARGE = 10_000_000
 SECONDS_BETWEEN = 2.0
 
-T = TypeVar("T")
+
+# Rules that need all episodes of a state together; see docs/streaming.md.
+IN_MEMORY = ("covariance", "return-test")
 
 
-def is_streamed(log: Path, wanted: bool | None, workers: int, ray_address: str | None) -> bool:
-    """Whether a log is read in parts: as it is asked for, or when it is large or several workers wait."""
+def is_streamed(
+    log: Path,
+    wanted: bool | None,
+    workers: int,
+    ray_address: str | None,
+    behaviour: str = "column",
+    drop: str = "none",
+) -> bool:
+    """Whether a log is read in parts: as it is asked for, or when several workers wait or it is large.
+
+    A large log is read whole if a choice that was made needs it in memory.
+    """
     if not are_parquet([log]):
         if wanted:
             raise OptionError(
@@ -38,6 +43,8 @@ def is_streamed(log: Path, wanted: bool | None, workers: int, ray_address: str |
         return wanted
     if workers > 1 or ray_address is not None:
         return True
+    if behaviour == "counts" or drop.startswith(IN_MEMORY):
+        return False
     try:
         return count_rows([log]) > LARGE
     except LogProblem:  # whoever reads the table says what is wrong with it
@@ -52,27 +59,6 @@ def streamed_behaviour(choice: str) -> TabularPolicy | None:
             fix="Use --no-stream, log behaviour_prob, or give a policy with --behaviour FILE.",
         )
     return None if choice == "column" else read_policy(choice)
-
-
-def with_stream(
-    log: Path,
-    columns: dict[str, str],
-    workers: int,
-    ray_address: str | None,
-    time_limit: TimeLimit,
-    use: Callable[[LogLike], T],
-) -> T:
-    """What `use` makes of a log on disk, with progress and assumptions on stderr."""
-    return with_log(
-        log,
-        use,
-        columns=columns,
-        workers=workers,
-        ray_address=ray_address,
-        watch=Ticker().tell,
-        time_limit=time_limit,
-        tell=assume,
-    )
 
 
 class Ticker:

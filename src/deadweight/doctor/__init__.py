@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deadweight.doctor.diagnosis import Diagnosis, doctor, examine
+from deadweight.doctor.diagnosis import Diagnosis, doctor, examine, examine_part
 from deadweight.io.findings import Finding, LogProblem
 
-__all__ = ["Diagnosis", "Finding", "LogProblem", "doctor", "examine"]
+__all__ = ["Diagnosis", "Finding", "LogProblem", "doctor", "examine", "examine_part"]

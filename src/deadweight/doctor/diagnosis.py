@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from deadweight.doctor import coverage, episodes, labels, probabilities, rewards, structure, support
@@ -136,6 +136,14 @@ def examine(
             findings += _run(ON_THE_TARGET, case, spoiled)
     ranked = sorted(findings, key=lambda one: ORDER.index(one.severity))
     return Diagnosis(tuple(ranked), table.source, size)
+
+
+def examine_part(table: LogTable) -> tuple[Finding, ...]:
+    """What the first part shows about steps, flags and labels; errors are for whoever reads all parts."""
+    _, spoiled = unmet(table, REQUIREMENTS)
+    found = _run(ON_THE_TABLE, Case(table), spoiled)
+    seen = f"In the first {table.n_rows:,} rows: "
+    return tuple(replace(one, problem=seen + one.problem) for one in found if one.severity != "error")
 
 
 def _run(checks: tuple[Check[Case], ...], case: Case, spoiled: set[str]) -> list[Finding]:

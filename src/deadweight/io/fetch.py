@@ -15,9 +15,11 @@ from deadweight.io.columns import to_numpy
 from deadweight.io.findings import LogProblem
 from deadweight.io.parquet import ParquetFiles
 from deadweight.io.part_ids import check_ids, scattered
-from deadweight.io.part_log import CommonLabels, checked_log, in_common_labels, in_part, plain_log
+from deadweight.io.part_log import CommonLabels, checked_log, in_common_labels, in_part, part_table, plain_log
 from deadweight.io.parts import Part
+from deadweight.io.table import LogTable
 from deadweight.trajectories import Trajectories
+from deadweight.typing import Labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +59,24 @@ def whole_part(files: ParquetFiles, part: Part, labels: CommonLabels | None) -> 
     fetched = fetch(files, part)
     check_ids(fetched.table, part, place(files, part))
     return _whole(files, part, labels, fetched)
+
+
+def check_order(files: ParquetFiles, part: Part, fetched: Fetched) -> None:
+    """Refuse a part whose episodes are not where the plan has them; only their column is looked at."""
+    import pyarrow as pa
+
+    check_ids(fetched.table, part, place(files, part))
+    tail = fetched.tail
+    _own_rows(files, part, fetched.table if tail is None else pa.concat_tables([fetched.table, tail]))
+
+
+def first_table(files: ParquetFiles, part: Part, states: Labels) -> LogTable:
+    """The rows of the first part as a table, for whoever wants to look at them before a log is made."""
+    import pyarrow as pa
+
+    fetched = fetch(files, part)
+    tables = [fetched.table] if fetched.tail is None else [fetched.table, fetched.tail]
+    return part_table(pa.concat_tables(tables), files.names, states)
 
 
 def _plain_pieces(

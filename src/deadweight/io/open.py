@@ -1,72 +1,111 @@
-"""Whatever the user calls a log, as a log: in memory as it is, Parquet as a stream, CSV read whole."""
+"""The front door: whatever the user calls a log, opened as a log, for library and command line alike.
+
+A log in memory is taken as it is, CSV is read whole, and Parquet in parts if it has more than one. Whether
+the rows are where the footers of the files say is settled before anybody uses the log, so that nothing has to
+be done twice.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from deadweight.ends import TimeLimit, checked
 from deadweight.errors import assume
-from deadweight.executors import executor_for
-from deadweight.io.fetch import whole_part
+from deadweight.executors import Executor, executor_for
+from deadweight.io.fetch import first_table, whole_part
+from deadweight.io.footer_check import check_footers
 from deadweight.io.parquet import are_parquet
 from deadweight.io.parts import PART_ROWS
 from deadweight.io.read import log_of
 from deadweight.io.stream import OutOfOrder, Stream, Watch, open_stream
-from deadweight.io.table import open_table
+from deadweight.io.table import LogTable, open_table
 from deadweight.logs import LogLike
 
 Source = LogLike | str | Path | Sequence[str | Path]
-T = TypeVar("T")
+Look = Callable[[LogTable, bool], None]
+# Parquet with more rows than this is read part by part unless it is said otherwise: it has several parts.
+LARGE = PART_ROWS
 
 
-def with_log(
+@contextmanager
+def open_log(
     source: Source,
-    use: Callable[[LogLike], T],
     *,
     columns: Mapping[str, str] | None = None,
     workers: int = 1,
     ray_address: str | None = None,
     part_rows: int = PART_ROWS,
+    stream: bool | None = None,
     watch: Watch | None = None,
     time_limit: TimeLimit = "infer",
     tell: Callable[[str], None] = assume,
-) -> T:
-    """What `use` makes of the log.
+    look: Look | None = None,
+) -> Iterator[LogLike]:
+    """A log to be used within a `with` statement, after which its workers are let go.
 
-    A log that fits in one part is read whole. Where the rows of a stream turn out to be scattered only when
-    they are read, it is sorted and used again from the start. Workers are let go afterwards; what is asked of
-    the result later brings them back.
+    Args:
+      source: a log, or the path (or paths) of one on disk.
+      columns: our column names -> yours, where they differ.
+      workers, ray_address: who reads and sums Parquet; see `deadweight.executors`.
+      part_rows: most rows of a part. A log that fits in one part is read whole.
+      stream: False reads Parquet whole, however large it is.
+      watch: called with a `Progress` after every part.
+      time_limit: as for `deadweight.read`.
+      tell: is told what was taken for granted.
+      look: is shown the rows before the log is made of them: the table, and whether it is the whole log or
+        the first of its parts.
+
+    What is asked of the log later brings the workers back.
+
+    >>> from deadweight import Trajectories
+    >>> with open_log(Trajectories.from_episodes([[(0, 0, 1.0)]])) as log:
+    ...     log.n_steps
+    1
     """
     paths = _paths(source)
     if paths is None:
-        return use(source)  # type: ignore[arg-type]
-    if not are_parquet(paths):
+        yield source  # type: ignore[misc]  # whoever asks a question of it says if it is no log
+        return
+    if stream is False or not are_parquet(paths):
         table = open_table(paths[0] if len(paths) == 1 else paths, columns)
-        return use(log_of(table, checked(time_limit), tell))
+        if look is not None:
+            look(table, True)
+        yield log_of(table, checked(time_limit), tell)
+        return
     executor = executor_for(workers, ray_address)
-    settings: dict[str, Any] = {"executor": executor, "part_rows": part_rows, "watch": watch}
-    settings |= {"time_limit": time_limit, "tell": tell}
-
-    def opened(sort: bool | None) -> T:
-        return _used(open_stream(paths, columns, sort=sort, **settings), use)
-
+    settings: dict[str, Any] = {"part_rows": part_rows, "watch": watch, "time_limit": time_limit}
     try:
         try:
-            return opened(None)
+            log = _opened(paths, columns, executor, None, {**settings, "tell": tell}, look)
         except OutOfOrder:
-            return opened(True)
+            log = _opened(paths, columns, executor, True, {**settings, "tell": tell}, look)
+        yield log
     finally:
         executor.close()
 
 
-def _used(stream: Stream, use: Callable[[LogLike], T]) -> T:
-    """What is made of a stream; of one part in labels of its own, which are those that its rows show."""
-    if len(stream) > 1:
-        return use(stream)
-    _ = stream.time_limit  # a log in memory knows how its episodes end
-    return use(stream.limited(whole_part(stream.files, stream.plan[0], None)))
+def _opened(
+    paths: list[str | Path],
+    columns: Mapping[str, str] | None,
+    executor: Executor,
+    sort: bool | None,
+    settings: dict[str, Any],
+    look: Look | None,
+) -> LogLike:
+    """A stream whose rows are in order; of one part a log in labels of its own, those that its rows show."""
+    found: Stream = open_stream(paths, columns, executor=executor, sort=sort, **settings)
+    if len(found) > 1 and found.common.promised:
+        check_footers(found)
+    whole = None if len(found) > 1 else whole_part(found.files, found.plan[0], None)
+    if look is not None:
+        look(first_table(found.files, found.plan[0], found.common.states), whole is not None)
+    if whole is None:
+        return found
+    _ = found.time_limit  # a log in memory knows how its episodes end
+    return found.limited(whole)
 
 
 def _paths(source: Any) -> list[str | Path] | None:

@@ -54,9 +54,14 @@ def checked_log(table: Any, names: Mapping[str, str], labels: CommonLabels | Non
       names: our names -> the user's, for messages.
       labels: of all parts, where they are known: they say whether -1 is a state.
     """
+    return log_of(part_table(table, names, None if labels is None else labels.states))
+
+
+def part_table(table: Any, names: Mapping[str, str], states: Labels | None) -> LogTable:
+    """The rows of a part for the checks of a table in memory; `states` are those of all parts, if known."""
     arrow = {names[ours]: table[ours] for ours in table.column_names}
     own = {ours: names[ours] for ours in table.column_names}
-    return log_of(LogTable(Columns(arrow), own, states=None if labels is None else labels.states))
+    return LogTable(Columns(arrow), own, states=states)
 
 
 def in_common_labels(log: Trajectories, labels: CommonLabels, where: str) -> Trajectories:

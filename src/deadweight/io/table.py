@@ -217,7 +217,11 @@ class LogTable:
         return bool(states.has(-1, "-1").any())
 
     def trajectories(self) -> Trajectories:
-        """The log; only for a table in which no check has found an error."""
+        """The log, made once; only for a table in which no check has found an error."""
+        log: Trajectories = self._once("log", self._trajectories)
+        return log
+
+    def _trajectories(self) -> Trajectories:
         order, n = self.order, self.n_rows
         successor = np.full(len(self.offsets) - 1, -1, dtype=np.int64)
         states = self.labels("state")
