@@ -165,7 +165,8 @@ def test_incremental_windows_with_ties(case: Case) -> None:
 @pytest.mark.parametrize("weighted", [False, True])
 @FEW
 @given(case=cases(min_episodes=2, whole_rewards=None))
-def test_standard_errors(weighted: bool, case: Case) -> None:
+def test_standard_errors_with_a_known_model(weighted: bool, case: Case) -> None:
+    """Given as if it were known, the fitted model has no influence; see `test_model_influence.py`."""
     w = "W" if weighted else ""
     arguments = (case.plain, case.pi_e, case.pi_b, case.plain_drop, case.gamma)
     whole, steps = ref.is_slots(*arguments), ref.per_decision_slots(*arguments)
@@ -177,10 +178,11 @@ def test_standard_errors(weighted: bool, case: Case) -> None:
         f"C-{w}SIS": whole + correction,
         f"C-{w}SPDIS": steps + correction,
     }
+    model = dw.fit_mdp(case.log, *case.pi_e.shape)
     for name, slots in expected.items():
-        found = case.estimate(name)
+        found = case.estimate(name, model=model)
         assert found.std_error == pytest.approx(ref.std_error(slots, weighted), **CLOSE), name
-        assert case.estimate(name, interval="student-t").std_error == found.std_error
+        assert case.estimate(name, model=model, interval="student-t").std_error == found.std_error
 
 
 @FEW

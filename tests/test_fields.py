@@ -9,7 +9,7 @@ import deadweight as dw
 from deadweight.blocks import Block, blocks
 from deadweight.drops import Drop
 from deadweight.errors import DropError, EstimationError
-from deadweight.fields import ByFold, Column, ExceptFirst, Field, Logged, Table, table_of
+from deadweight.fields import ByFold, Column, ExceptFirst, Field, Folds, Logged, Table, table_of
 from deadweight.logs import in_memory
 from deadweight.pairs import pair_policies
 
@@ -71,7 +71,7 @@ def test_a_column_of_the_log() -> None:
 def test_each_episode_has_the_field_of_its_fold() -> None:
     first, second = TABLES["all three"], Table(RNG.normal(size=(T, S, A)), by_time=True, by_action=True)
     fold_of = np.arange(LOG.n_episodes) % 2
-    found = by_blocks(ByFold((first, second), fold_of))
+    found = by_blocks(ByFold((first, second), Folds.of(2, [LOG.n_episodes])))
     expected = np.where(np.repeat(fold_of, LOG.lengths) == 0, row_by_row(first), row_by_row(second))
     assert np.array_equal(found, expected)
 

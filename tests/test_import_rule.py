@@ -21,7 +21,7 @@ LAYERS = (
     "trajectories policies mdp transitions chains running behaviour census logs",
     "blocks fields pairs walks weighted_block weighting",
     "summaries executors stored reduction records level_walks ends",
-    "model settling options question drops",
+    "model crossfit model_influence settling options question drops",
     "estimators",
     "misfit answers inference negligible theory simulate io",
     "diagnostics verdict domains integrations doctor",

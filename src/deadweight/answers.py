@@ -6,7 +6,8 @@ What nobody asks for, such as the standard error of an estimate without interval
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+import math
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -15,15 +16,18 @@ import numpy as np
 
 from deadweight.blocks import Block, discounted_sum
 from deadweight.drops import NOTHING_DROPPED, Drop
-from deadweight.estimators.base import Family, Fit
+from deadweight.estimators.base import Family, Fit, Summed
 from deadweight.estimators.builders import missing_advantage
 from deadweight.estimators.estimator import Estimator
+from deadweight.estimators.full_influence import Influence, full_influence, starts_of
 from deadweight.estimators.names import MODEL
 from deadweight.estimators.product import ProductFamily
+from deadweight.estimators.starts import StartFamily
 from deadweight.estimators.trajectory import Behaviour
 from deadweight.fields import Field
 from deadweight.misfit import Misfit, ModelCheck, can_check
-from deadweight.question import Question
+from deadweight.model_influence import FittedModel
+from deadweight.question import Question, Values
 from deadweight.reduction import reduce_log
 from deadweight.running import scale, times
 from deadweight.summaries import Kish, Moments, z_from_one
@@ -33,7 +37,7 @@ from deadweight.weighting import Weighting
 # Fewer effective episodes than this carry no conclusion.
 FEW_EPISODES = 10.0
 
-Compute = Callable[[Block], FloatArray]
+Compute = Influence
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +82,27 @@ class Plan:
             return None
         return partial(_plain_sums, family)
 
+    @cached_property
+    def starts(self) -> StartFamily | None:
+        """The sums behind the influence of the model that it uses; None where it uses no fitted one."""
+        pair = self.question.pair
+        return starts_of(self.family, self._values, (pair.n_states, pair.n_actions)) if self._uses_q else None
+
+    @property
+    def fits(self) -> tuple[FittedModel, ...]:
+        """The fitted models that it uses."""
+        return self._values.fits if self._uses_q else ()
+
+    @property
+    def _uses_q(self) -> bool:
+        made = self.estimator
+        return made.contains_correction or (made.is_corrected and self.weighting.drop is not None)
+
+    @property
+    def _values(self) -> Values[Field]:
+        question = self.question
+        return question.cross_fitted_values if self.estimator.contains_correction else question.values
+
     @property
     def corrects_itself(self) -> bool:
         """Whether the estimate holds the correction of its bias already."""
@@ -118,11 +143,15 @@ class Plan:
 
 
 class Answers:
-    """Sums, fits and standard errors of some plans of one question."""
+    """Sums, fits and standard errors of some plans of one question.
 
-    def __init__(self, question: Question, plans: Sequence[Plan]) -> None:
+    With `model_known` standard errors take the model as known, which saves the sums of its influence.
+    """
+
+    def __init__(self, question: Question, plans: Sequence[Plan], model_known: bool = False) -> None:
         self.question = question
         self.plans = plans
+        self.model_known = model_known
         self._sums: dict[Hashable, Any] = {}
         self._fits: dict[Plan, Fit] = {}
         self._std_errors: dict[Plan, float] = {}
@@ -130,12 +159,14 @@ class Answers:
         self._dropped_shares: dict[Field, float] = {}
         self._misfit: Misfit | None = None
 
-    def prepare(self, with_bias: bool, counterparts: Iterable[Plan] = ()) -> None:
+    def prepare(self, with_bias: bool, counterparts: Iterable[Plan] = (), with_errors: bool = False) -> None:
         """The first pass for all plans at once, and for those that check them."""
-        families = [plan.family for plan in (*self.plans, *counterparts)]
+        families: list[Summed] = [plan.family for plan in (*self.plans, *counterparts)]
+        if with_errors:
+            families += [plan.starts for plan in self.plans if plan.starts is not None]
         if with_bias:
             families += [plan.missing for plan in self.plans if plan.missing is not None]
-        self._sum(families, [plan.weighting for plan in self.plans if plan.estimator.is_product])
+        self.sum(families, [plan.weighting for plan in self.plans if plan.estimator.is_product])
 
     def prepare_std_errors(self, plans: Iterable[Plan] | None = None, paired: Iterable[Plan] = ()) -> None:
         """The second pass, for all plans at once.
@@ -146,13 +177,13 @@ class Answers:
         """
         wanted: dict[Plan, Compute] = {}
         for plan in self.plans if plans is None else plans:
-            fit = self.fit(plan)
             if plan in self._std_errors:
                 continue
-            if fit.influence is None:
+            fit = self.fit(plan)
+            if fit.influence is None and self._starts(plan) is None:  # the first pass has it
                 self._std_errors[plan] = float("nan") if fit.std_error is None else fit.std_error
             else:
-                wanted[plan] = fit.influence
+                wanted[plan] = self.influence(plan)
         apart = {plan: self.influence(plan) for plan in paired if plan not in self._paired}
         check = self._check_to_make() if plans is None else None
         if not wanted and not apart and check is None:
@@ -178,7 +209,16 @@ class Answers:
     def influence(self, plan: Plan) -> Compute:
         """The influence of a block's episodes on the estimate, up to a constant."""
         # A model that was given, not fitted: no episode moves the estimate.
-        return plan.plain_terms or self.fit(plan).influence or _no_influence
+        own, starts = plan.plain_terms or self.fit(plan).influence or _no_influence, self._starts(plan)
+        if starts is None:
+            return own
+        self.sum([starts])
+        with_sums = (starts, self.found(starts))
+        return full_influence(own, self.sums(plan), plan.estimator.is_weighted, with_sums, plan.fits)
+
+    def _starts(self, plan: Plan) -> StartFamily | None:
+        # An estimate that overflows has no influence to speak of.
+        return None if self.model_known or not math.isfinite(self.fit(plan).value) else plan.starts
 
     def paired_std_error(self, plan: Plan) -> float | None:
         """The standard error of the distance to the mean return, where `prepare_std_errors` made it."""
@@ -196,7 +236,7 @@ class Answers:
 
     def sums(self, plan: Plan) -> Any:
         """The sums behind a plan's estimate."""
-        self._sum([plan.family])
+        self.sum([plan.family])
         return self._sums[plan.family.key]
 
     def fit(self, plan: Plan) -> Fit:
@@ -216,7 +256,7 @@ class Answers:
             return 0.0
         if plan.missing is None:
             return None
-        self._sum([plan.missing])
+        self.sum([plan.missing])
         # Estimators without products have no weights of their own: theirs is the self-normalised bias.
         weighted = plan.estimator.is_weighted or not plan.estimator.is_product
         return -plan.missing.finish(self._sums[plan.missing.key], weighted).value
@@ -234,7 +274,7 @@ class Answers:
         """Kish effective sample size of the final weights."""
         if not plan.estimator.is_product:
             return None
-        self._sum([], [plan.weighting])
+        self.sum([], [plan.weighting])
         return float(self._sums[_ess_key(plan.weighting)].ess[0])
 
     def effective(self, plan: Plan) -> float:
@@ -246,7 +286,7 @@ class Answers:
         """How far the mean of the final weights is from 1, in standard errors; 0 where it is exactly 1."""
         if not plan.estimator.is_product:
             return None
-        self._sum([], [plan.weighting])
+        self.sum([], [plan.weighting])
         return mean_z(self._sums[_ess_key(plan.weighting)], self.question.n)
 
     def ess_steps(self, plan: Plan) -> FloatArray | None:
@@ -266,7 +306,11 @@ class Answers:
             self._dropped_shares[drop] = self.question.share_of(drop)
         return self._dropped_shares[drop]
 
-    def _sum(self, families: Iterable[Family], weightings: Iterable[Weighting] = ()) -> None:
+    def found(self, one: Summed) -> Any:
+        """The sums of something that has been summed."""
+        return self._sums[one.key]
+
+    def sum(self, families: Iterable[Summed], weightings: Iterable[Weighting] = ()) -> None:
         """One fold for all sums that are not there yet."""
         wanted = {family.key: family for family in families if family.key not in self._sums}
         sizes = {_ess_key(w): w for w in weightings if _ess_key(w) not in self._sums}
@@ -280,7 +324,7 @@ class Answers:
 # What is summed of a block: functions with names, which can travel to other processes.
 
 
-def _block_sums(families: list[Family], weightings: list[Weighting], block: Block) -> list[Any]:
+def _block_sums(families: list[Summed], weightings: list[Weighting], block: Block) -> list[Any]:
     sums: list[Any] = [family.summarise(block) for family in families]
     return sums + [Kish.of(weighting.on(block).final) for weighting in weightings]
 

@@ -225,8 +225,9 @@ def answer(
     others = [centre for plan, centre in centres.items() if centre is not plan]
     answers = Answers(question, [*plans, *others])
     checks = [check for plan in plans if interval == "auto" for check in plan.counterparts]
-    answers.prepare(interval is not None or "bias" in also, checks)
-    if interval is not None or "std_error" in also:
+    with_errors = interval is not None or "std_error" in also
+    answers.prepare(interval is not None or "bias" in also, checks, with_errors)
+    if with_errors:
         compared = paired and interval in PAIRED and question.n > 1
         answers.prepare_std_errors(
             paired=[
@@ -292,7 +293,7 @@ def _estimate(
     elif interval is not None:
         bounds = make_interval(interval, level, answers, plan, _chooser(plan, drop))
     misfit = answers.misfit(plan)
-    free = fit.influence is None  # the first pass has it
+    free = fit.influence is None and plan.starts is None  # the first pass has it
     return Estimate(
         about=plan.estimator.about,
         value=fit.value,

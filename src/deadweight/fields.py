@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -151,19 +152,42 @@ class Logged(Field):
 
 
 @dataclass(frozen=True, eq=False)
+class Folds:
+    """Which fold each episode is in, by its number in the whole log: however that is cut into parts.
+
+    Attributes:
+      count: number of folds.
+      first: (parts,) the number, in the whole log, of each part's first episode.
+    """
+
+    count: int
+    first: IntArray
+
+    @classmethod
+    def of(cls, count: int, sizes: Sequence[int]) -> Folds:
+        """Folds of a log whose parts have so many episodes."""
+        return cls(count, np.cumsum([0, *sizes[:-1]]))
+
+    def __call__(self, block: Block) -> IntArray:
+        """(m,) the fold of each episode of a block."""
+        fold_of: IntArray = (self.first[block.part] + block.first + block.rows) % self.count
+        return fold_of
+
+
+@dataclass(frozen=True, eq=False)
 class ByFold(Field):
     """The field of an episode's fold: a model that has not seen it.
 
     Args:
       fields: one a fold.
-      fold_of: (n,) the fold of each episode of a log in one piece.
+      folds: which fold an episode is in.
     """
 
     fields: tuple[Field, ...]
-    fold_of: IntArray
+    folds: Folds
 
     def _values(self, block: Block) -> AnyArray:
-        own, cells = self.fold_of[block.rows], np.zeros((block.n, block.horizon))
+        own, cells = self.folds(block), np.zeros((block.n, block.horizon))
         for fold, field in enumerate(self.fields):
             cells[own == fold] = field._values(block)[own == fold]
         return cells
@@ -205,8 +229,8 @@ def table_of(field: Field, need: str, fix: str, error: type[DeadweightError] = E
     raise error(f"{need}; found {field.found}.", fix=fix)
 
 
-def stacked(field: Field) -> tuple[AnyArray, IntArray | None]:
-    """(folds, ...) the tables of all folds, and the fold of each episode; None where there is but one."""
+def stacked(field: Field) -> tuple[AnyArray, Folds | None]:
+    """(folds, ...) the tables of all folds, and the folds; None where there is but one."""
     if isinstance(field, ByFold):
-        return np.stack([stacked(one)[0][0] for one in field.fields]), field.fold_of
+        return np.stack([stacked(one)[0][0] for one in field.fields]), field.folds
     return table_of(field, "A walk at all levels needs tables of values", "Leave out the path.")[None], None

@@ -122,6 +122,11 @@ class TabularMDP:
         """A."""
         return int(self.r.shape[1])
 
+    def forward(self, weights: FloatArray) -> FloatArray:
+        """(S,) sum over pairs of weights(s, a) P(. | s, a), termination left out, of (S * A,) weights."""
+        following: FloatArray = np.asarray(weights @ self._stored)[:-1]
+        return following if self._spread is None else following + float(weights @ self._spread)
+
     @cached_property
     def _distinct(self) -> tuple[Sparse, IntArray | None]:
         """P's rows in action-major order (row a*S + s), or the distinct ones and where each is used.
@@ -190,6 +195,15 @@ def backward(
         np.multiply(pi_by_action, q, out=weighted)
         np.add.reduce(weighted, axis=0, out=v[:-1])
         yield t, q.T, v[:-1]
+
+
+def occupancies(mdp: TabularMDP, pi: FloatArray, horizon: int) -> FloatArray:
+    """(H, S) the distribution of the state at each step under pi; what is missing to 1 has terminated."""
+    d = np.empty((horizon, mdp.n_states))
+    d[0] = mdp.d0
+    for t in range(1, horizon):
+        d[t] = mdp.forward((d[t - 1][:, None] * pi).ravel())
+    return d
 
 
 def q_values(mdp: TabularMDP, pi: Any, horizon: int, gamma: float = 1.0) -> FloatArray:

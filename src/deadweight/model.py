@@ -101,19 +101,29 @@ def count(parts: Sequence[Trajectories], n_states: int, n_actions: int, workers:
 
 
 def _count_block(n_states: int, n_actions: int, block: Block) -> list[Counts]:
+    return [count_rows(n_states, n_actions, block)]
+
+
+def count_rows(n_states: int, n_actions: int, block: Block, rows: BoolArray | None = None) -> Counts:
+    """Counts of the episodes of a block, or of some of them."""
     pair = block.pairs(n_actions)
     successor = successors(block, n_states)
     known = successor >= 0
-    steps = block.flat(pair)
-    return [
-        Counts(
-            n_states,
-            n_actions,
-            KeyedSums.of(pair[known] * (n_states + 1) + successor[known], 1.0),
-            KeyedSums.of(steps, 1.0, block.flat(block.rewards)),
-            KeyedSums.of(block.states[:, 0], 1.0),
-        )
-    ]
+    alive = block.alive
+    if rows is not None:
+        known = known & rows[:, None]
+        alive = np.broadcast_to(rows[:, None], pair.shape) if alive is None else alive & rows[:, None]
+    steps, rewards = (
+        (pair.ravel(), block.rewards.ravel()) if alive is None else (pair[alive], block.rewards[alive])
+    )
+    starts = block.states[:, 0]
+    return Counts(
+        n_states,
+        n_actions,
+        KeyedSums.of(pair[known] * (n_states + 1) + successor[known], 1.0),
+        KeyedSums.of(steps, 1.0, rewards),
+        KeyedSums.of(starts if rows is None else starts[rows], 1.0),
+    )
 
 
 def successors(block: Block, end: int) -> IntArray:

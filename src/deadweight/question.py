@@ -14,12 +14,14 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from deadweight.crossfit import counts_without
 from deadweight.errors import EstimationError, OptionError
-from deadweight.fields import ByFold, Field, Table, table_of
+from deadweight.fields import ByFold, Field, Folds, Table, table_of
 from deadweight.logs import Log, LogLike, as_log, in_memory
 from deadweight.mdp import TabularMDP, backward, check_gamma, gaps
 from deadweight.memory import NUMBER, require
 from deadweight.model import Counts, count, mdp_from_counts
+from deadweight.model_influence import FittedModel
 from deadweight.options import Options
 from deadweight.pairs import PolicyPair, pair_policies
 from deadweight.policies import TabularPolicy, frequencies
@@ -38,10 +40,26 @@ F = TypeVar("F", bound=Field, covariant=True)
 
 @dataclass(frozen=True, eq=False)
 class Values(Generic[F]):
-    """Q_t(s, a) of the actions taken, and V_t(s), of pi_e."""
+    """Q_t(s, a) of the actions taken, and V_t(s), of pi_e, and the models that they are fitted by.
+
+    A given model is not fitted: no episode moves it.
+    """
 
     q: F
     v: F
+    after: FloatArray  # (folds, S) V after the last of the log's steps
+    fits: tuple[FittedModel, ...] = ()
+    folds: Folds | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _Solved:
+    """The values of one model at the steps of the log, and after the last of them."""
+
+    q: Table  # (T, S, A)
+    v: Table  # (T, S)
+    after: FloatArray  # (S,)
+    settled: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,29 +206,66 @@ class Question:
     @cached_property
     def values(self) -> Values[Table]:
         """Q and V of pi_e in the model, (T, S, A) and (T, S)."""
-        return self._solve(self.model)
+        solved = self._solve(self.model)
+        fits = () if self.options.model is not None else (self._fit(solved, self.model, self.counts),)
+        return Values(solved.q, solved.v, solved.after[None], fits)
 
     @cached_property
     def cross_fitted_values(self) -> Values[Field]:
-        """Q and V with models that have not seen the episodes they are used on."""
+        """Q and V with models that have not seen the episodes they are used on, if that is asked for."""
         folds = self.options.cross_fit
-        if folds == 0 or self.options.model is not None:
+        return self.values if folds == 0 else self.cross_fitted(folds)
+
+    def cross_fitted(self, count: int) -> Values[Field]:
+        """The same with so many folds; a given model has seen no episode at all."""
+        if self.options.model is not None:
             return self.values
-        if len(self.parts) > 1 or self.n < folds:
+        if count not in self._cross_fits:
+            self._cross_fits[count] = self._cross_fit(count)
+        return self._cross_fits[count]
+
+    @cached_property
+    def _cross_fits(self) -> dict[int, Values[Field]]:
+        return {}
+
+    def _cross_fit(self, count: int) -> Values[Field]:
+        if self.n < count:
             raise EstimationError(
-                f"cross_fit={folds} needs a log in one piece with at least {folds} episodes; found "
-                f"{self.n} episodes in {len(self.parts)} pieces.",
-                fix="Use fewer folds, or cross_fit=0; or read the log into memory with deadweight.read.",
+                f"cross_fit={count} needs a log of at least {count} episodes; found {self.n}.",
+                fix="Use fewer folds, or cross_fit=0.",
             )
-        log = self.parts[0]
-        fold_of = np.arange(self.n) % folds
-        solved = []
-        for fold in range(folds):
-            others = log.select(fold_of != fold)
-            counts = count([others], self.pair.n_states, self.pair.n_actions)
-            solved.append(self._solve(mdp_from_counts(counts, self.horizon, self.options.unseen)))
+        folds = Folds.of(count, self.sizes)
+        size = (self.pair.n_states, self.pair.n_actions)
+        solved, fits = [], []
+        for fold, counts in enumerate(counts_without(self.parts, folds, *size, self.workers)):
+            model = mdp_from_counts(counts, self.horizon, self.options.unseen)
+            solved.append(self._solve(model))
+            fits.append(self._fit(solved[-1], model, counts, fold, folds))
         q, v = tuple(one.q for one in solved), tuple(one.v for one in solved)
-        return Values(ByFold(q, fold_of), ByFold(v, fold_of))
+        after = np.stack([one.after for one in solved])
+        return Values(ByFold(q, folds), ByFold(v, folds), after, tuple(fits), folds)
+
+    def _fit(
+        self,
+        solved: _Solved,
+        model: TabularMDP,
+        counts: Counts,
+        fold: int = 0,
+        folds: Folds | None = None,
+    ) -> FittedModel:
+        """A fitted model with what its influence needs."""
+        pi_e, v = self.pi_e("A model of the log"), solved.v.values
+        if not solved.settled and self.model_horizon > self.horizon:  # a time limit that nobody reached
+            later = [v_t for _, _, v_t in backward(model, pi_e, self.model_horizon, self.gamma)]
+            v = np.stack(later[::-1])
+        return FittedModel(
+            model, counts, pi_e, v, solved.settled, self.gamma, self.options.unseen, fold, folds
+        )
+
+    @cached_property
+    def gain(self) -> FloatArray:
+        """(S, A) pi_e - pi_b."""
+        return self.pi_e("The bias of a drop") - self.pi_b
 
     @cached_property
     def gaps(self) -> FloatArray:
@@ -231,13 +286,12 @@ class Question:
     @cached_property
     def delta(self) -> Table:
         """(T, S) sum_a (pi_e - pi_b)(a|s) Q_t(s, a): what one dropped visit loses."""
-        gain = self.pi_e("The bias of a drop") - self.pi_b
-        return Table(np.einsum("tsa,sa->ts", self.values.q.values, gain), by_time=True)
+        return Table(np.einsum("tsa,sa->ts", self.values.q.values, self.gain), by_time=True)
 
     def _settled(self, model: TabularMDP) -> Settled | None:
         return settle(model, self.pi_e("A model of the log"), self.gamma, self.horizon)
 
-    def _solve(self, model: TabularMDP) -> Values[Table]:
+    def _solve(self, model: TabularMDP) -> _Solved:
         require(
             NUMBER * float(self.horizon) * (model.r.size + model.n_states) * max(self.options.cross_fit, 1),
             f"Q of {self.horizon:,} steps x {model.n_states:,} states x {model.n_actions:,} actions",
@@ -245,19 +299,22 @@ class Question:
         )
         q = np.empty((self.horizon, *model.r.shape))
         v = np.empty((self.horizon, model.n_states))
+        after: FloatArray = np.zeros(model.n_states)
         if self.has_end:
             settled = self.settled if model is self.model else self._settled(model)
             if settled is not None:
                 q[:], v[:] = settled.q, settled.v
-                return _tables(q, v)
+                return _solved(q, v, settled.v, True)
         for t, q_t, v_t in backward(model, self.pi_e("A model of the log"), self.model_horizon, self.gamma):
             if t < self.horizon:
                 q[t], v[t] = q_t, v_t
-        return _tables(q, v)
+            elif t == self.horizon:
+                after = v_t
+        return _solved(q, v, after, False)
 
 
-def _tables(q: FloatArray, v: FloatArray) -> Values[Table]:
-    return Values(Table(q, by_time=True, by_action=True), Table(v, by_time=True))
+def _solved(q: FloatArray, v: FloatArray, after: FloatArray, settled: bool) -> _Solved:
+    return _Solved(Table(q, by_time=True, by_action=True), Table(v, by_time=True), after, settled)
 
 
 def ask(

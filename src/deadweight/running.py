@@ -31,6 +31,10 @@ class Running:
         """The last column, (m, 1)."""
         return self._columns(slice(-1, None))
 
+    def first(self, columns: int) -> Running:
+        """The first so many columns."""
+        return self._columns(slice(columns))
+
     @property
     def contiguous(self) -> Running:
         """The same weights in one piece: numpy sums those in another order than what lies scattered."""

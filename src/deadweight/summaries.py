@@ -55,6 +55,37 @@ class Moments:
 
 
 @dataclass(frozen=True, eq=False)
+class CoMoments:
+    """Number, means and sums of products of deviations of several values an episode."""
+
+    n: int
+    mean: FloatArray  # (k,)
+    products: FloatArray  # (k, k)
+
+    @classmethod
+    def of(cls, values: FloatArray) -> CoMoments:
+        """Of (k, m) values of m episodes."""
+        mean: FloatArray = values.mean(axis=1)
+        deviations = values - mean[:, None]
+        return cls(values.shape[1], mean, deviations @ deviations.T)
+
+    def merge(self, other: CoMoments) -> CoMoments:
+        """Both together."""
+        n = self.n + other.n
+        step = other.mean - self.mean
+        mean = self.mean + step * (other.n / n)
+        between = np.outer(step, step) * (self.n * other.n / n)
+        return CoMoments(n, mean, self.products + other.products + between)
+
+    @property
+    def covariance_of_means(self) -> FloatArray:
+        """(k, k), ddof 1; NaN for a single episode."""
+        if self.n < 2:
+            return np.full_like(self.products, np.nan)
+        return self.products / ((self.n - 1) * float(self.n))
+
+
+@dataclass(frozen=True, eq=False)
 class ColumnSums:
     """Sums of weights, of weighted values and of squared weights for each column (step) of a block.
 
@@ -123,7 +154,7 @@ class ColumnSums:
         """Sums over the episodes of both, in the larger unit of the two."""
         columns = max(len(self.weight), len(other.weight))
         a, b = self.extended(columns), other.extended(columns)
-        shift, to_a, to_b = _common_unit(a.shift, b.shift)
+        shift, to_a, to_b = common_unit(a.shift, b.shift)
         return ColumnSums(
             a.n + b.n,
             self.stays,
@@ -162,7 +193,7 @@ class Kish:
         """The sums of both, in the larger unit of the two."""
         columns = max(len(self.weight), len(other.weight))
         a, b = self._extended(columns), other._extended(columns)
-        shift, to_a, to_b = _common_unit(a.shift, b.shift)
+        shift, to_a, to_b = common_unit(a.shift, b.shift)
         return Kish(
             self.stays,
             shift,
@@ -195,7 +226,7 @@ def common_shift(weights: Running) -> IntArray:
     return shift
 
 
-def _common_unit(a: IntArray, b: IntArray) -> tuple[IntArray, FloatArray | float, FloatArray | float]:
+def common_unit(a: IntArray, b: IntArray) -> tuple[IntArray, FloatArray | float, FloatArray | float]:
     """The larger unit of each column, and the factors that bring either side into it."""
     if np.array_equal(a, b):
         return a, 1.0, 1.0

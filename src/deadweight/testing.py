@@ -20,8 +20,9 @@ import numpy.typing as npt
 from deadweight.answers import Plan
 from deadweight.drops import Drop, given_drop
 from deadweight.estimate import Policy, estimate
-from deadweight.estimators.base import Fit
+from deadweight.estimators.base import Fit, Summed
 from deadweight.estimators.estimator import Estimator
+from deadweight.estimators.full_influence import full_influence
 from deadweight.estimators.names import estimator_of
 from deadweight.logs import InMemory, in_memory
 from deadweight.options import read_options
@@ -67,10 +68,16 @@ def influences(
     question = ask_pair(InMemory(pieces), pair, gamma, read_options(options))
     made = estimator_of(name)
     chosen = given_drop(drop, pair, log) if made.is_state_based else Drop()
-    family = Plan(question, made, chosen).family
-    sums = reduce_log(pieces, lambda block: [family.summarise(block)], cells=cells)[0]
-    fit = family.finish(sums, made.is_weighted)
+    plan = Plan(question, made, chosen)
+    family, starts = plan.family, plan.starts
+    wanted: list[Summed] = [family] if starts is None else [family, starts]
+    sums = reduce_log(pieces, lambda block: [one.summarise(block) for one in wanted], cells=cells)
+    fit = family.finish(sums[0], made.is_weighted)
     influence = fit.influence
+    if starts is not None:
+        own = plan.plain_terms or fit.influence
+        assert own is not None
+        influence = full_influence(own, sums[0], made.is_weighted, (starts, sums[1]), plan.fits)
     if influence is None:
         return fit, None
     return fit, per_episode(pieces, influence, cells=cells)

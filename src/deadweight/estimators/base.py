@@ -34,17 +34,21 @@ class Fit:
     details: dict[str, Any] = field(default_factory=dict)
 
 
-class Family(Protocol):
-    """One way to sum a log."""
+class Summed(Protocol):
+    """Something to sum over a log."""
 
     @property
     def key(self) -> Hashable:
-        """Families with equal keys compute the same sums."""
+        """Equal keys: the same sums."""
         ...
 
     def summarise(self, block: Block) -> Any:
         """The mergeable sums of a block."""
         ...
+
+
+class Family(Summed, Protocol):
+    """One way to sum a log, and to finish an estimate."""
 
     def finish(self, summary: Any, weighted: bool) -> Fit:
         """The estimate from the sums of the whole log, self-normalised if `weighted`."""

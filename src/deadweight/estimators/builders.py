@@ -14,7 +14,8 @@ from deadweight.estimators.marginalised import Marginalised
 from deadweight.estimators.per_decision import PerDecision
 from deadweight.estimators.product import ProductFamily, TermMaker
 from deadweight.estimators.trajectory import Behaviour, WholeEpisode
-from deadweight.question import Question
+from deadweight.fields import Field
+from deadweight.question import Question, Values
 from deadweight.weighting import Weighting
 
 
@@ -22,7 +23,7 @@ def trajectory(question: Question, weighting: Weighting, corrected: bool) -> Fam
     """IS: whole-episode weights, for which per-step conventions are no matter."""
     makers: list[TermMaker] = [WholeEpisode()]
     if corrected:
-        makers.append(MissingAdvantage(question.delta))
+        makers.append(MissingAdvantage(question.delta, question.gain))
     return ProductFamily(makers, weighting, question.gamma)
 
 
@@ -30,20 +31,25 @@ def per_decision(question: Question, weighting: Weighting, corrected: bool) -> F
     """PDIS."""
     makers: list[TermMaker] = [PerDecision()]
     if corrected:
-        makers.append(MissingAdvantage(question.delta))
+        makers.append(MissingAdvantage(question.delta, question.gain))
     return ProductFamily(makers, weighting, question.gamma, question.options.finished)
 
 
 def missing_advantage(question: Question, weighting: Weighting, whole_episode: bool) -> Family:
     """m alone, minus the bias of the drop, by the conventions of the estimator that it belongs to."""
     finished = "absorb" if whole_episode else question.options.finished
-    return ProductFamily([MissingAdvantage(question.delta)], weighting, question.gamma, finished)
+    makers = [MissingAdvantage(question.delta, question.gain)]
+    return ProductFamily(makers, weighting, question.gamma, finished)
 
 
 def doubly_robust(question: Question, weighting: Weighting, corrected: bool) -> Family:
     """DR."""
-    values = question.cross_fitted_values
-    maker = DoublyRobust(values.q, values.v)
+    return doubly_robust_by(question, weighting, question.cross_fitted_values)
+
+
+def doubly_robust_by(question: Question, weighting: Weighting, values: Values[Field]) -> ProductFamily:
+    """DR with these values."""
+    maker = DoublyRobust(values.q, values.v, question.pi_e("DR"))
     return ProductFamily([maker], weighting, question.gamma, question.options.finished)
 
 

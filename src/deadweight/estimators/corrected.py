@@ -12,20 +12,29 @@ that dropping was to avoid. The corrected estimators add m; weighted ones with s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from deadweight.estimators.product import Terms
+from deadweight.estimators.starts import Cells, QUse
 from deadweight.fields import Field
+from deadweight.typing import FloatArray
 from deadweight.weighted_block import WeightedBlock
 
 
 @dataclass(frozen=True)
 class MissingAdvantage:
-    """Terms of m: (B_{1:t-1}, delta_t(s_t)) at each dropped step."""
+    """Terms of m: (B_{1:t-1}, delta_t(s_t)) at each dropped step.
+
+    Attributes:
+      delta: of each step.
+      gain: (S, A) pi_e - pi_b, of which delta is the sum with Q_t.
+    """
 
     delta: Field
+    gain: FloatArray = field(compare=False)  # equal values of delta make equal terms
+    n_groups = 1
 
     def __call__(self, block: WeightedBlock, gamma: float, finished: str) -> list[Terms]:
         """One term a step, zero where the ratio was kept; the weight goes on one step past the end."""
@@ -36,3 +45,14 @@ class MissingAdvantage:
         if members is not None:
             members = np.concatenate([members, np.zeros((block.n, 1), dtype=bool)], axis=1)
         return [Terms(block.running.lagged, values, counted=members)]
+
+    @property
+    def uses(self) -> tuple[QUse]:
+        """The advantage of a dropped step."""
+        return (QUse(0, self.gain),)
+
+    def used(self, block: WeightedBlock) -> tuple[Cells]:
+        """The dropped steps, with the weight before them."""
+        before, states = block.running.lagged.first(block.horizon), block.steps.states
+        nowhere = np.zeros(states.shape, dtype=bool)
+        return (Cells(before, states, nowhere if block.dropped is None else block.dropped),)

@@ -8,12 +8,14 @@ baseline and the ratios weigh only what it gets wrong. Jiang & Li (2016); Thomas
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from deadweight.estimators.product import Terms
+from deadweight.estimators.starts import Cells, QUse
 from deadweight.fields import Field
+from deadweight.typing import FloatArray
 from deadweight.weighted_block import WeightedBlock
 
 
@@ -24,10 +26,13 @@ class DoublyRobust:
     Attributes:
       q: action values of the actions taken.
       v: state values.
+      pi_e: (S, A) the policy whose values they are.
     """
 
     q: Field
     v: Field
+    pi_e: FloatArray = field(compare=False)  # equal values make equal terms
+    n_groups = 2
 
     def __call__(self, block: WeightedBlock, gamma: float, finished: str) -> list[Terms]:
         """Two terms a step; the second's weight is carried one step past the end."""
@@ -38,3 +43,15 @@ class DoublyRobust:
             Terms(weights, block.rewards - q, counted=block.members(finished)),
             Terms(weights.lagged, before, counted=block.members(finished, lagged=True)),
         ]
+
+    @property
+    def uses(self) -> tuple[QUse, QUse]:
+        """Minus Q_t in the first term, V_t in the second."""
+        return QUse(0), QUse(1, self.pi_e)
+
+    def used(self, block: WeightedBlock) -> tuple[Cells, Cells]:
+        """Every step, with the weight after it and with the one before."""
+        steps, weights = block.steps, block.running
+        before = weights.lagged.first(block.horizon)
+        pairs = steps.pairs(self.pi_e.shape[1])
+        return Cells(weights, pairs, steps.alive), Cells(before, steps.states, steps.alive)

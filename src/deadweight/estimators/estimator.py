@@ -325,7 +325,7 @@ class _OfTerms:
     def __call__(self, question: Question, weighting: Weighting, corrected: bool) -> Family:
         makers: list[TermMaker] = [self.terms]
         if corrected:
-            makers.append(MissingAdvantage(question.delta))
+            makers.append(MissingAdvantage(question.delta, question.gain))
         finished = "absorb" if self.whole_episode else question.options.finished
         return ProductFamily(makers, weighting, question.gamma, finished)
 

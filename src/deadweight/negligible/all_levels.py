@@ -167,7 +167,10 @@ def all_levels(question: Question, made: Sequence[Estimator], levels: Levels) ->
     values = LevelValues(question.delta.values)
     if robust:
         fitted = question.cross_fitted_values
-        (q, fold_of), (v, _) = stacked(fitted.q), stacked(fitted.v)
+        (q, folds), (v, _) = stacked(fitted.q), stacked(fitted.v)
+        if folds is not None and len(question.parts) > 1:
+            return None  # the walks number episodes within their part
+        fold_of = None if folds is None else np.arange(question.n) % folds.count
         values = LevelValues(question.delta.values, q, v, fold_of)
     walks = _Walks(Weighting(question.pair), NestedDrops(levels.entry, len(levels)), values, question.gamma)
     sums: PathSums = reduce_log(question.parts, walks.sums, question.workers)[0]

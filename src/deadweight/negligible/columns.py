@@ -46,7 +46,7 @@ def _few_levels(question: Question, made: Estimator, levels: Levels, some: range
     bases = plans
     if made.is_corrected:
         bases = [Plan(question, made.uncorrected, drop) for drop in drops]
-    answers = Answers(question, plans if bases is plans else [*plans, *bases])
+    answers = Answers(question, plans if bases is plans else [*plans, *bases], model_known=True)
     answers.prepare(with_bias=True)
     answers.prepare_std_errors(plans)
 
