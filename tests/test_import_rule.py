@@ -23,7 +23,7 @@ LAYERS = (
     "summaries executors stored reduction records level_walks ends",
     "model crossfit model_influence settling options question drops",
     "estimators",
-    "misfit answers blending evidence inference negligible theory simulate io",
+    "misfit answers blending evidence blended inference negligible theory simulate io",
     "diagnostics verdict headline domains integrations doctor",
     "background",
     "estimate envs",

@@ -10,10 +10,11 @@ from typing import Any
 from deadweight._version import __version__
 from deadweight.answers import FEW_EPISODES, Answers, Plan
 from deadweight.background import background_of
+from deadweight.blended import blend_estimate, check_blend
 from deadweight.drops import NOTHING_DROPPED, Drop, drop_of
 from deadweight.errors import OptionError, did_you_mean
 from deadweight.estimators.estimator import Estimator
-from deadweight.estimators.names import NAIVE, estimator_of
+from deadweight.estimators.names import DOUBLY_ROBUST, NAIVE, WS, estimator_of
 from deadweight.inference import PAIRED, check_interval, make_interval
 from deadweight.inference.episodes import influences
 from deadweight.io.open import Source, open_log
@@ -220,7 +221,10 @@ def answer(
       paired: whether estimates are compared with the mean return of the same episodes.
     """
     check_interval(interval, level, question.options)
-    plans = [_plan(question, made, drop) for made in estimators]
+    mixes = [made for made in estimators if made.is_mix]
+    for made in mixes:
+        check_blend(question, made.name, also)
+    plans = [_plan(question, made, drop) for made in estimators if not made.is_mix]
     centres = {plan: plan.corrected if interval == "auto" else plan for plan in plans}
     others = [centre for plan, centre in centres.items() if centre is not plan]
     answers = Answers(question, [*plans, *others])
@@ -236,10 +240,21 @@ def answer(
                 if compared and plan.estimator.about.known_noise and math.isfinite(answers.fit(centre).value)
             ]
         )
-    return {
+    found = {
         plan.name: (plan, _estimate(answers, plan, centres[plan], drop, interval, level, also))
         for plan in plans
     }
+    for made in mixes:
+        plan = Plan(question, made, _drop_of_mix(question, plans, drop))
+        found[made.name] = plan, blend_estimate(answers, plan, interval, level)
+    return {made.name: found[made.name] for made in estimators}
+
+
+def _drop_of_mix(question: Question, plans: Sequence[Plan], drop: Any) -> Drop:
+    """The drop of WDRSIS, which may be in the table already."""
+    robust = DOUBLY_ROBUST.variant(WS)
+    known = next((plan.drop for plan in plans if plan.estimator == robust), None)
+    return _resolve(question, robust, drop) if known is None else known
 
 
 def _checked_also(also: Sequence[str]) -> list[str]:

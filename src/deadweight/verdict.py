@@ -13,8 +13,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from deadweight.answers import FEW_EPISODES
+from deadweight.headline import judge
 from deadweight.inference.student_t import t_error
 from deadweight.results import Estimate, Verdict, headline_of
+from deadweight.results.blend import Blend
 
 # Differences smaller than this, relative to the values compared, are rounding.
 ROUNDING = 1e-9
@@ -41,6 +43,8 @@ def verdict(estimate: Estimate, baseline: Estimate | float) -> Verdict:
     interval = estimate.interval
     if interval is None:
         return Verdict("cannot tell", ("No interval was asked for.",), math.nan, (-math.inf, math.inf))
+    if estimate.blend is not None:
+        return _of_blend(estimate, estimate.blend, baseline)
     centre = estimate.centre
     if not math.isfinite(centre):
         why = f"{estimate.name} has no finite value: its weights leave the range of floating-point numbers."
@@ -66,6 +70,15 @@ def verdict(estimate: Estimate, baseline: Estimate | float) -> Verdict:
     return Verdict(answer, tuple(reasons), centre - value, (lower, upper))
 
 
+def _of_blend(estimate: Estimate, blend: Blend, baseline: Estimate | float) -> Verdict:
+    """A blend has weighed all contradictions already, and knows its distance to the mean return."""
+    known = not isinstance(baseline, Estimate)
+    value = baseline.value if isinstance(baseline, Estimate) else float(baseline)
+    found = judge(blend, value, estimate.n_episodes, known, estimate.level)
+    ends = (found.difference - found.half_width, found.difference + found.half_width)
+    return Verdict(found.answer, found.reasons, found.difference, ends, next_step=found.next_step)
+
+
 def table_verdict(
     estimates: Mapping[str, Estimate],
     baseline: Estimate | float,
@@ -81,7 +94,7 @@ def table_verdict(
     if own is not None:
         return own(headline, baseline)
     found = _doubted(estimates, headline, verdict(headline, baseline))
-    if found.answer == "cannot tell":
+    if found.answer == "cannot tell" or headline.blend is not None:
         return found
     against = [
         name
@@ -103,7 +116,7 @@ def _doubted(estimates: Mapping[str, Estimate], headline: Estimate, found: Verdi
     if not flagged or flagged[0].model_check is None:
         return found
     reason = flagged[0].model_check.reason
-    if headline in flagged:
+    if headline in flagged and headline.blend is None:  # a blend has left the model out already
         reason += f" {headline.name} rests on that model, and nothing can be concluded from it."
         return replace(found, answer="cannot tell", reasons=(reason, *found.reasons))
     reason += f" The verdict rests on {headline.name}, which does without the model."

@@ -19,6 +19,8 @@ UNSEEN = {
 INTERVALS = {
     "auto": "sampling error by Student's t with effective degrees of freedom, plus the estimated bias of "
     "dropping, plus the distance between weights and model",
+    "blend": "two and a half standard errors, the noise of the fitted model in them, plus what the "
+    "estimates in the mix contradict each other by beyond noise",
     "student-t": "Student's t with effective degrees of freedom; no allowance for bias",
     "bootstrap": "bootstrap of whole episodes, percentile",
     "bca": "bootstrap of whole episodes, bias-corrected and accelerated",

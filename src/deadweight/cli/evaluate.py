@@ -233,7 +233,7 @@ def _document(ev: Evaluation, findings: tuple[Finding, ...], written: Path | Non
 def _print(ev: Evaluation, findings: tuple[Finding, ...], written: Path | None) -> None:
     print_table(HEADINGS, ev.rows(), left=(0, len(HEADINGS) - 1))
     tell(f"\nVerdict: {ev.verdict.answer}.")
-    for reason in ev.verdict.reasons:
+    for reason in ev.verdict.sentences:
         tell(f"  {reason}")
     flags = remarks((estimate.about, estimate.flags) for estimate in ev.estimates.values())
     if flags:

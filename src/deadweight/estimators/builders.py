@@ -117,6 +117,11 @@ def conditional(question: Question, weighting: Weighting, corrected: bool) -> Fa
     return Conditional(weighting, question.gamma, question.options.given)
 
 
+def of_others(question: Question, weighting: Weighting, corrected: bool) -> Family:
+    """BLEND."""
+    raise EstimationError("BLEND is made of other estimates and has no sums of its own.")
+
+
 def behaviour(question: Question, weighting: Weighting, corrected: bool) -> Family:
     """BEHAVIOUR."""
     return Behaviour(question.gamma)

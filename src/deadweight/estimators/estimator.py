@@ -45,6 +45,7 @@ class Scheme:
       naive: the average return of the log.
       model: rests on the model alone.
       all_levels: its terms can be summed at all levels of a path at once (`negligible.all_levels`).
+      mix: made of other estimates, without sums of its own.
       baseline: shown first, beside the estimators proper.
       letters: which of W, S and C- make sense.
       names: those that are not the letters before the name.
@@ -62,6 +63,7 @@ class Scheme:
     naive: bool = False
     model: bool = False
     all_levels: bool = False
+    mix: bool = False
     baseline: bool = False
     letters: Letters = (False, False, False)
     names: Mapping[Letters, str] = field(default_factory=dict)
@@ -179,6 +181,11 @@ class Estimator:
     def is_naive(self) -> bool:
         """Whether it is the average return of the log."""
         return self.scheme.naive
+
+    @property
+    def is_mix(self) -> bool:
+        """Whether it is made of other estimates."""
+        return self.scheme.mix
 
     @property
     def whole_episode(self) -> bool:
@@ -304,9 +311,9 @@ class Estimator:
         return f"Estimator({self.name!r}: {self.about.words})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from deadweight.estimators.names import BUILT_IN, estimator_of
+        from deadweight.estimators.names import NAMED, estimator_of
 
-        if BUILT_IN.get(self.name) == self:
+        if NAMED.get(self.name) == self:
             return estimator_of, (self.name,)
         return _restored, (self.scheme, self.letters)
 

@@ -72,6 +72,10 @@ TABULAR_MARGINALISED = Scheme(
 )
 MODEL = Scheme("DM", builders.direct, "fitted model alone", baseline=True, model=True)
 CONDITIONAL = Scheme("CIS", builders.conditional, "conditional weights")
+# Before all others, with a model or without: it leaves out what does not fit.
+BLEND = Scheme(
+    "BLEND", builders.of_others, "mix of several estimates", mix=True, rank=-1, rank_alone={PLAIN: -1}
+)
 NAIVE = Scheme("BEHAVIOUR", builders.behaviour, "average return of the log", baseline=True, naive=True)
 
 
@@ -87,6 +91,8 @@ def _table() -> Iterator[Estimator]:
 
 BUILT_IN: Mapping[str, Estimator] = MappingProxyType({one.name: one for one in _table()})
 ESTIMATORS: tuple[str, ...] = tuple(BUILT_IN)
+# With those that are made of others, and have no sums and no variants.
+NAMED: Mapping[str, Estimator] = MappingProxyType({**BUILT_IN, BLEND.name: BLEND.variant()})
 
 
 def estimator_of(given: str | Estimator) -> Estimator:
@@ -94,10 +100,10 @@ def estimator_of(given: str | Estimator) -> Estimator:
     if isinstance(given, Estimator):
         return given
     if isinstance(given, str):
-        found = BUILT_IN[given] if given in BUILT_IN else _installed(given)
+        found = NAMED[given] if given in NAMED else _installed(given)
         if found is not None:
             return found
-    known = [*ESTIMATORS, *(name for name, _ in _entry_points())]
+    known = [*NAMED, *(name for name, _ in _entry_points())]
     raise UnknownEstimator(
         f"There is no estimator {given!r}.{did_you_mean(str(given), known)}",
         fix=f"Estimators are: {', '.join(known)}.",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from deadweight.results.base import Result, absent, finite, json_label
+from deadweight.results.blend import Blend
 from deadweight.results.flags import remark
 from deadweight.results.saved import saved
 from deadweight.results.shown import forest, html_table
@@ -105,6 +106,7 @@ class Estimate(Result):
       paired_std_error: of the distance to the average return of the same episodes, in a table that compares
         with it; None where it is not known.
       model_check: whether the fitted model gives back what the log earned; None where none was checked.
+      blend: of BLEND, what it is made of; None for others.
       details: by-products, such as the windows that INCRIS chose.
       std_error: from influence functions, ddof 1.
       bias: estimated bias of the uncorrected estimate, V(mu_D) - V(pi_e); None if it cannot be estimated.
@@ -137,6 +139,7 @@ class Estimate(Result):
     flags: tuple[str, ...] = ()
     paired_std_error: float | None = None
     model_check: Misfit | None = None
+    blend: Blend | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
     std_error: float = field(default_factory=absent)
     bias: float | None = field(default_factory=absent)
@@ -180,13 +183,26 @@ class Estimate(Result):
         """The best single number: the corrected value where the interval is centred on it, else the value."""
         return self.value if self.bounds is None else self.bounds.centre
 
+    @property
+    def shares(self) -> Mapping[str, float] | None:
+        """Of a blend: the share of each estimate in it; None for others."""
+        return None if self.blend is None else self.blend.shares
+
+    @property
+    def contradiction(self) -> float | None:
+        """Of a blend: how far an estimate in it differs from it beyond noise; None for others."""
+        return None if self.blend is None else self.blend.contradiction
+
     def explain(self) -> str:
         """The flags in words, one a line."""
         return "\n".join(remark(flag, self.about) for flag in self.flags) or "Nothing to remark."
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain Python values, ready for JSON: what is not known, not finite or was not asked for is None."""
-        return {
+        """Plain Python values, ready for JSON: what is not known, not finite or was not asked for is None.
+
+        A blend has its shares and its contradiction as well.
+        """
+        found: dict[str, Any] = {
             "value": finite(self.value),
             "std_error": finite(getattr(self, "std_error", None)),
             "interval": None if self.interval is None else [finite(end) for end in self.interval],
@@ -195,6 +211,10 @@ class Estimate(Result):
             "dropped": [json_label(label) for label in self.dropped],
             "flags": list(self.flags),
         }
+        if self.blend is not None:
+            shares = {name: finite(share) for name, share in self.blend.shares.items()}
+            found.update(shares=shares, contradiction=finite(self.blend.contradiction))
+        return found
 
     def plot(self) -> Any:
         """The estimate and its interval as a matplotlib figure; the thick part is the sampling error."""

@@ -99,6 +99,8 @@ class Evaluation(Result):
         for row in rows:
             interval = row.pop("interval") or (None, None)
             row.update(lower=interval[0], upper=interval[1], n_dropped=len(row.pop("dropped")))
+            for own in ("shares", "contradiction"):  # of a blend: no columns of the others
+                row.pop(own, None)
             row["flags"] = ", ".join(row["flags"])
         return frame(rows)
 
@@ -109,7 +111,7 @@ class Evaluation(Result):
 
     def _repr_html_(self) -> str:
         title = f"Verdict: {self.verdict.answer}"
-        return html_table(HEADINGS, self.rows(), title, self.verdict.reasons)
+        return html_table(HEADINGS, self.rows(), title, self.verdict.sentences)
 
     def __repr__(self) -> str:
         return f"Evaluation({', '.join(self.estimates)}; verdict: {self.verdict.answer})"
@@ -122,7 +124,7 @@ class Evaluation(Result):
             cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
             lines.append("  ".join([row[0].ljust(widths[0]), *cells[1:-1], row[-1]]).rstrip())
         if self.headline.interval is not None:
-            lines += ["", f"Verdict: {self.verdict.answer}.", *self.verdict.reasons]
+            lines += ["", f"Verdict: {self.verdict.answer}.", *self.verdict.sentences]
         return "\n".join(lines)
 
     def rows(self) -> list[list[str]]:

@@ -25,6 +25,8 @@ FLAGS = {
     "chance: what rests on the model is not to be trusted.",
     "model-unsettled": "In the fitted model the evaluation policy may go on for ever: the model is solved "
     "over the steps of the longest episode instead.",
+    "contradicted": "One of the estimates that it was compared with differs from it by more than noise "
+    "explains: the interval is wider by as much.",
     "overflow": "The product of ratios left the range of floating-point numbers: use a self-normalised (W) "
     "estimator.",
 }

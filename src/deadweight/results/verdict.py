@@ -20,6 +20,7 @@ class Verdict(Result):
       difference: estimate minus baseline, from the centre of the interval.
       interval: of the difference.
       sound: whether weights and table allow a verdict at all; False makes every answer "cannot tell".
+      next_step: one sentence on what would settle the question; None where the estimate does not tell.
 
     Example:
       >>> from deadweight.domains import deterministic_lift
@@ -35,12 +36,19 @@ class Verdict(Result):
     difference: float
     interval: tuple[float, float]
     sound: bool = True
+    next_step: str | None = None
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The reasons, and the next step where there is one."""
+        return self.reasons if self.next_step is None else (*self.reasons, self.next_step)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain Python values, ready for JSON."""
-        return {
+        """Plain Python values, ready for JSON; the next step where there is one."""
+        found = {
             "answer": self.answer,
             "reasons": list(self.reasons),
             "difference": finite(self.difference),
             "interval": [finite(end) for end in self.interval],
         }
+        return found if self.next_step is None else {**found, "next_step": self.next_step}

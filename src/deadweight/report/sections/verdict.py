@@ -42,7 +42,7 @@ def verdict_section(content: Content, form: Format) -> Markup:
         _numbers(content, form),
         drawn,
         element("h3", "Why"),
-        element("ul", [element("li", reason) for reason in found.reasons], class_="reasons"),
+        element("ul", [element("li", reason) for reason in found.sentences], class_="reasons"),
         id="verdict",
         class_="verdict " + found.answer.replace(" ", "-"),
         aria_labelledby="verdict-heading",

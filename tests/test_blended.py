@@ -1,0 +1,142 @@
+"""BLEND as an estimate and as the headline of a table."""
+
+from __future__ import annotations
+
+import copy
+import html
+import math
+
+import numpy as np
+import pytest
+
+import deadweight as dw
+from deadweight.blending import blend
+from deadweight.drops import given_drop
+from deadweight.estimators.names import estimator_of
+from deadweight.evidence import gather
+from deadweight.pairs import pair_policies
+from deadweight.question import Question, ask
+from deadweight.studies.problems import random_problem
+from deadweight.testing import check_travels
+from deadweight.verdict import verdict
+
+PROBLEM = random_problem(6, 3, 8, seed=9)
+LOG = PROBLEM.sample(120, seed=4)
+
+
+def test_an_estimate_is_the_blend_of_its_evidence() -> None:
+    found = dw.estimate("BLEND", LOG, PROBLEM.pi_e, PROBLEM.pi_b, drop=[1, 2], level=0.9)
+    question = ask(LOG, PROBLEM.pi_e, PROBLEM.pi_b)
+    expected = blend(gather(question, given_drop([1, 2], question.pair, LOG)), 0.9)
+    assert found.value == pytest.approx(expected.value, rel=1e-12)
+    assert found.std_error == pytest.approx(expected.std_error, rel=1e-12)
+    assert found.interval == pytest.approx(
+        (expected.value - expected.half_width, expected.value + expected.half_width), rel=1e-12
+    )
+    assert found.shares is not None
+    assert sum(found.shares.values()) == pytest.approx(1.0)
+    assert found.contradiction == pytest.approx(expected.contradiction, rel=1e-9)
+    assert found.bias_allowance == pytest.approx(expected.contradiction, rel=1e-9)
+    assert ("contradicted" in found.flags) == (expected.against is not None)
+
+
+def test_it_is_the_headline_and_says_why() -> None:
+    table = dw.evaluate(LOG, PROBLEM.pi_e, PROBLEM.pi_b, ["BEHAVIOUR", "WPDIS", "BLEND", "C-WSPDIS"])
+    assert list(table) == ["BEHAVIOUR", "WPDIS", "BLEND", "C-WSPDIS"]
+    assert table.headline.name == "BLEND"
+    assert table["WPDIS"].shares is None
+    said = table.verdict
+    assert said.next_step
+    assert any("made of" in reason for reason in said.reasons)
+    half = table["BLEND"].blend.baseline_error
+    assert said.interval == pytest.approx((said.difference - half, said.difference + half))
+    assert "BLEND" in str(table)
+
+
+def test_other_intervals_do_not_concern_it() -> None:
+    kinds = [
+        dw.evaluate(LOG, PROBLEM.pi_e, PROBLEM.pi_b, ["WIS", "BLEND"], interval=kind)["BLEND"].interval
+        for kind in ("auto", "student-t")
+    ]
+    assert kinds[0] == kinds[1]
+    assert dw.estimate("BLEND", LOG, PROBLEM.pi_e, PROBLEM.pi_b, interval=None).interval is None
+
+
+def test_parts_and_workers_do_not_matter() -> None:
+    pair = pair_policies(LOG, PROBLEM.pi_e, PROBLEM.pi_b)
+    whole = Question([LOG], pair)
+    drop = given_drop([1, 2], pair, LOG)
+    expected = gather(whole, drop)
+    for question in (Question([LOG], pair, workers=3), Question(LOG.split(4), pair)):
+        found = gather(question, drop)
+        assert found.values == pytest.approx(expected.values, rel=1e-10)
+        assert found.covariance == pytest.approx(expected.covariance, rel=1e-8, abs=1e-14)
+        assert found.shared_bias == pytest.approx(expected.shared_bias, rel=1e-8)
+        assert found.unseen_variance == pytest.approx(expected.unseen_variance, rel=1e-8)
+    workers = [dw.estimate("BLEND", LOG, PROBLEM.pi_e, PROBLEM.pi_b, workers=k) for k in (1, 3)]
+    assert workers[0].value == workers[1].value
+    assert workers[0].interval == workers[1].interval
+
+
+def test_a_model_that_does_not_fit_is_left_out() -> None:
+    """Steps that are cut at a limit, and said to be terminations, teach the model random endings."""
+    rng = np.random.default_rng(3)
+    n, horizon = 400, 8
+    states = rng.integers(3, size=(n, horizon))
+    actions = rng.integers(2, size=(n, horizon))
+    rewards = 1.0 + 0.1 * rng.normal(size=(n, horizon))
+    log = dw.Trajectories(
+        states.ravel(), actions.ravel(), rewards.ravel(), np.arange(0, n * horizon + 1, horizon)
+    )
+    pi_e = np.tile([0.6, 0.4], (3, 1))
+    found = dw.estimate("BLEND", log, pi_e, np.full((3, 2), 0.5), drop=None)
+    assert "model-misfit" in found.flags
+    assert found.shares is not None
+    assert set(found.shares) == {"WPDIS", "WIS"}
+    assert found.value == pytest.approx(8.0, abs=0.1)  # twenty standard errors of the mean
+
+
+def test_a_given_model_and_small_logs() -> None:
+    model = dw.fit_mdp(LOG)
+    found = dw.estimate("BLEND", LOG, PROBLEM.pi_e, PROBLEM.pi_b, drop=[1], model=model)
+    assert math.isfinite(found.value)
+    for n in (1, 3, 6):
+        few = dw.estimate("BLEND", LOG.select(range(n)), PROBLEM.pi_e, PROBLEM.pi_b, drop=None)
+        assert math.isfinite(few.value)
+        assert few.interval is not None
+        assert (n == 1) == math.isinf(few.interval[1])
+
+
+def test_it_needs_the_policy_for_all_actions() -> None:
+    probs = PROBLEM.pi_e.probs[LOG.states, LOG.actions]
+    log = dw.Trajectories(
+        LOG.states, LOG.actions, LOG.rewards, LOG.offsets, propensities=LOG.propensities, target_probs=probs
+    )
+    with pytest.raises(dw.errors.EstimationError, match="BLEND"):
+        dw.estimate("BLEND", log)
+
+
+def test_it_is_saved_and_travels(tmp_path) -> None:
+    table = dw.evaluate(LOG, PROBLEM.pi_e, PROBLEM.pi_b, ["BEHAVIOUR", "BLEND"], drop=[1])
+    again = dw.load(table.save(tmp_path / "table.json"))
+    assert again.to_dict() == table.to_dict()
+    found = table.to_dict()
+    assert found["estimates"]["BLEND"]["shares"] == dict(again["BLEND"].shares)
+    assert found["estimates"]["BLEND"]["contradiction"] == again["BLEND"].contradiction
+    assert "shares" not in found["estimates"]["BEHAVIOUR"]
+    assert found["verdict"]["next_step"] == again.verdict.next_step == table.verdict.next_step
+    assert verdict(again["BLEND"], again["BEHAVIOUR"]) == table.verdict
+    made = estimator_of("BLEND")
+    assert copy.deepcopy(made) == made  # by way of what pickles it
+    check_travels(made, LOG, PROBLEM.pi_e, PROBLEM.pi_b)
+    assert len(table.to_frame()) == 2
+
+
+def test_a_report_of_it(tmp_path) -> None:
+    table = dw.evaluate(LOG, PROBLEM.pi_e, PROBLEM.pi_b, ["BEHAVIOUR", "BLEND", "WPDIS"], drop=[1])
+    assert table.verdict.next_step in html.unescape(table.report(tmp_path / "report.html").read_text())
+
+
+def test_it_has_no_influence_to_give() -> None:
+    with pytest.raises(dw.errors.OptionError, match="influence"):
+        dw.estimate("BLEND", LOG, PROBLEM.pi_e, PROBLEM.pi_b, also=["influence"])
