@@ -197,8 +197,6 @@ def test_columns_by_the_users_names_and_from_folder_names(tmp_path: Path) -> Non
 def test_what_needs_the_whole_log_says_so(both: tuple[Stream, Any]) -> None:
     stream, memory = both
     pi_e, pi_b = policies()
-    with pytest.raises(EstimationError, match="in one piece"):
-        dw.estimate("DR", stream, pi_e, pi_b, cross_fit=2)
     with pytest.raises(EstimationError, match="needs a log in memory"):
         dw.estimate("SIS", stream, pi_e, pi_b, drop=np.zeros(memory.n_steps, dtype=bool))
     for rule in ("covariance:0.01", "return-test:0.05"):
@@ -212,6 +210,13 @@ def test_what_needs_the_whole_log_says_so(both: tuple[Stream, Any]) -> None:
         dw.estimate("MIS", stream, pi_e, pi_b, interval="bootstrap")
     with pytest.raises(DropError):
         dw.estimate("SIS", stream, pi_e, pi_b, drop=np.zeros(N_STATES + 1, dtype=bool))
+
+
+def test_folds_do_not_depend_on_parts(both: tuple[Stream, Any]) -> None:
+    for name, options in (("DR", {"cross_fit": 2}), ("WDR", {"cross_fit": 3}), ("BLEND", {})):
+        found, expected = (dw.estimate(name, log, *policies(), **options) for log in both)
+        same(found.value, expected.value)
+        same(found.std_error, expected.std_error)
 
 
 def test_a_mask_of_states(both: tuple[Stream, Any]) -> None:
