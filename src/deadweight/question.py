@@ -234,6 +234,7 @@ class Question:
                 f"cross_fit={count} needs a log of at least {count} episodes; found {self.n}.",
                 fix="Use fewer folds, or cross_fit=0.",
             )
+        _ = self.time_limit  # first: it says what the last steps lead to
         folds = Folds.of(count, self.sizes)
         size = (self.pair.n_states, self.pair.n_actions)
         solved, fits = [], []
