@@ -7,7 +7,7 @@ from collections.abc import Callable
 from deadweight.errors import DropError, EstimationError, did_you_mean
 from deadweight.estimators.estimator import Estimator
 from deadweight.negligible.covariance import covariance_set
-from deadweight.negligible.path import path_of
+from deadweight.negligible.path import ANCHORED, path_of
 from deadweight.negligible.q_gap import states_below
 from deadweight.negligible.return_test import return_set
 from deadweight.question import Question
@@ -16,12 +16,14 @@ from deadweight.trajectories import Trajectories
 
 # Doubly robust estimates drop more, and lean on the model where they do: it must have seen more.
 MIN_VISITS, MIN_VISITS_DOUBLY_ROBUST = 3, 5
+# The automatic rules by name: whether they are anchored.
+AUTOMATIC = {"anchored": True, "free": False}
 
 
-def automatic(question: Question, made: Estimator) -> StateSet:
+def automatic(question: Question, made: Estimator, anchored: bool = ANCHORED) -> StateSet:
     """The chosen level of the path of this estimator; its origin says what was chosen and why."""
     least = MIN_VISITS_DOUBLY_ROBUST if made.contains_correction else MIN_VISITS
-    path = path_of(question, made, least)
+    path = path_of(question, made, least, anchored)
     return path.levels.states(path.chosen, f"automatic choice for {made.name}: {path.reason()}")
 
 
@@ -32,9 +34,12 @@ def states_by_rule(question: Question, made: Estimator, rule: str) -> StateSet:
       question: log, policies and options.
       made: the estimator that is to drop; only "auto" depends on it.
       rule: "auto", or one of "q-gap", "covariance" and "return-test" with its threshold, as in "q-gap:1.0".
+        "auto:anchored" and "auto:free" say which of the automatic rules, see `deadweight.negligible.anchor`.
     """
     kind, value = read_rule(rule)
-    return automatic(question, made) if kind == "auto" else RULES[kind](question, value)
+    if kind != "auto":
+        return RULES[kind](question, value)
+    return automatic(question, made, AUTOMATIC.get(rule.partition(":")[2], ANCHORED))
 
 
 def read_rule(rule: str) -> tuple[str, float]:
@@ -44,7 +49,7 @@ def read_rule(rule: str) -> tuple[str, float]:
     ('q-gap', 1.0)
     """
     kind, colon, threshold = rule.partition(":")
-    if kind == "auto" and not colon:
+    if kind == "auto" and (not colon or threshold in AUTOMATIC):
         return kind, 0.0
     if kind not in RULES:
         raise DropError(

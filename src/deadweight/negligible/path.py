@@ -22,6 +22,7 @@ from deadweight.estimators.estimator import Estimator
 from deadweight.estimators.names import estimator_of
 from deadweight.logs import LogLike
 from deadweight.negligible.all_levels import all_levels
+from deadweight.negligible.anchor import strays
 from deadweight.negligible.columns import Columns, level_by_level
 from deadweight.negligible.levels import Levels, LevelSets, make_levels
 from deadweight.negligible.sweep import sweep
@@ -43,6 +44,8 @@ MOST_AT_ONCE = 64
 ENOUGH_EPISODES = 10.0
 # Share of the estimated bias that is taken to remain in an estimate which corrects it.
 REMAINING_BIAS = 0.25
+# Whether the automatic choice is held by the undropped estimate.
+ANCHORED = False
 
 
 @saved
@@ -191,16 +194,21 @@ def epsilon_path(
     return path_of(ask(log, pi_e, pi_b, gamma, read_options(options)), estimator_of(name), min_visits)
 
 
-def path_of(question: Question, made: Estimator, min_visits: int = 0) -> EpsilonPath:
-    """The path of a question that has been asked already; made once."""
-    key = (made, min_visits)
+def path_of(
+    question: Question, made: Estimator, min_visits: int = 0, anchored: bool = ANCHORED
+) -> EpsilonPath:
+    """The path of a question that has been asked already; made once.
+
+    `anchored`: the choice is held by the undropped estimate, see `deadweight.negligible.anchor`.
+    """
+    key = (made, min_visits, anchored)
     if key not in question.paths:
-        question.paths[key] = _path(question, made, min_visits)
+        question.paths[key] = _path(question, made, min_visits, anchored)
     found: EpsilonPath = question.paths[key]
     return found
 
 
-def _path(question: Question, made: Estimator, min_visits: int) -> EpsilonPath:
+def _path(question: Question, made: Estimator, min_visits: int, anchored: bool) -> EpsilonPath:
     if not made.is_state_based:
         twin = made.state_based
         raise EstimationError(
@@ -210,6 +218,7 @@ def _path(question: Question, made: Estimator, min_visits: int) -> EpsilonPath:
     levels = make_levels(question, min_visits, None if made.whole_episode else QUANTILES)
     columns = _columns(question, made, levels)
     inside = made.contains_correction
+    stray = strays(question, made, columns) if anchored else 0.0
     return EpsilonPath(
         made.name,
         levels.epsilon,
@@ -219,7 +228,7 @@ def _path(question: Question, made: Estimator, min_visits: int) -> EpsilonPath:
         columns.bias,
         columns.estimate if inside else columns.estimate - columns.bias,
         columns.ess,
-        _choose(made, columns.bias, columns.std_error, columns.ess),
+        _choose(made, columns, stray),
         levels,
     )
 
@@ -234,10 +243,11 @@ def _columns(question: Question, made: Estimator, levels: Levels) -> Columns:
     return level_by_level(question, made, levels) if columns is None else columns
 
 
-def _choose(made: Estimator, bias: FloatArray, std_error: FloatArray, ess: FloatArray) -> int:
+def _choose(made: Estimator, columns: Columns, stray: FloatArray | float) -> int:
     """The level with the least estimated error among those with enough effective episodes."""
     share = REMAINING_BIAS if made.is_corrected or made.contains_correction else 1.0
-    error = (share * bias) ** 2 + std_error**2
+    error = (share * columns.bias) ** 2 + columns.std_error**2 + stray
+    ess = columns.ess
     barred = (ess < min(ENOUGH_EPISODES, ess.max())) | np.isnan(error)
     error = np.where(barred, np.inf, error)
     # Of levels that differ by rounding only, the one that drops least: the last bit must not decide.

@@ -124,7 +124,7 @@ def random_problem(
     if at_end:
         R[:, :, -1] = (r > np.median(r)).astype(float)
     mdp = TabularMDP(P, R, rng.dirichlet(np.ones(n_states)), horizon)
-    return _with_policies(f"random {n_states} x {n_actions}", mdp, horizon, rng)
+    return with_policies(f"random {n_states} x {n_actions}", mdp, horizon, rng)
 
 
 def conveyor_belt(length: int = 40, every: int = 8, loads: int = 1) -> Problem:
@@ -180,7 +180,7 @@ def machine_repair(levels: int = 10, horizon: int = 40) -> Problem:
         r[wear] = 1 - (wear / levels) ** 2, -0.8
     mdp = TabularMDP(P, r, np.eye(levels)[0], horizon)
     rng = np.random.default_rng(7)
-    return _with_policies("machine repair", mdp, horizon, rng, temperature=0.3)
+    return with_policies("machine repair", mdp, horizon, rng, temperature=0.3)
 
 
 def windy_grid(side: int = 6, horizon: int = 30) -> Problem:
@@ -199,10 +199,10 @@ def windy_grid(side: int = 6, horizon: int = 30) -> Problem:
                 P[x * side + y, a, cell(x + dx, y + dy)] += 0.7
                 P[x * side + y, a, cell(x + 1, y)] += 0.3
     mdp = TabularMDP(P, np.full((n_states, 4), -1.0), np.eye(n_states)[0], horizon)
-    return _with_policies("windy grid", mdp, horizon, np.random.default_rng(8), temperature=1.0)
+    return with_policies("windy grid", mdp, horizon, np.random.default_rng(8), temperature=1.0)
 
 
-def _with_policies(
+def with_policies(
     name: str, mdp: TabularMDP, horizon: int, rng: np.random.Generator, temperature: float = 0.5
 ) -> Problem:
     """pi_e softens the greedy policy with respect to a random one; pi_b is that random one, flattened."""

@@ -1,0 +1,58 @@
+"""The anchored choice of a level: formula, gate, and what it is for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import deadweight as dw
+from deadweight.estimators.names import estimator_of
+from deadweight.negligible.path import path_of
+from deadweight.question import ask
+from deadweight.studies.hard import previous_action
+
+
+@pytest.mark.parametrize(("name", "share"), [("C-WSPDIS", 0.25), ("WSPDIS", 1.0), ("WDRSIS", 0.25)])
+def test_the_choice_is_the_least_error_with_the_anchor(name: str, share: float) -> None:
+    problem = previous_action("small", 5, 2, horizon=4, seed=3, episodes=80)
+    moved = 0
+    for seed in range(4):
+        log = problem.sample(seed)
+        question = ask(log, problem.pi_e, problem.pi_b)
+        path, free = (path_of(question, estimator_of(name), 1, anchored) for anchored in (True, False))
+        model = dw.fit_mdp(log, *question.pi_b.shape)  # given as if it were known, as along a path
+        undropped = dw.estimate("WDR", log, problem.pi_e, problem.pi_b, model=model)
+        assert undropped.ess is not None
+        assert undropped.ess > 10
+        se0 = undropped.std_error
+        if name == "WDRSIS":
+            assert path.estimate[0] == pytest.approx(undropped.value, rel=1e-10)
+            stray = (path.estimate - undropped.value) ** 2 - np.abs(se0**2 - path.std_error**2)
+        else:
+            stray = (path.corrected - undropped.value) ** 2 - se0**2
+        error = (share * path.bias) ** 2 + path.std_error**2 + np.maximum(stray, 0.0)
+        open_levels = np.flatnonzero(path.ess >= min(10, path.ess.max()))
+        assert path.chosen == open_levels[error[open_levels].argmin()]
+        assert np.array_equal(path.estimate, free.estimate)
+        moved += path.chosen != free.chosen
+    assert moved > 0  # the anchor holds somewhere
+
+
+def test_rules_by_name() -> None:
+    problem = previous_action("small", 5, 2, horizon=4, seed=3, episodes=80)
+    log = problem.sample(0)
+    for rule, anchored in (("auto:anchored", True), ("auto:free", False)):
+        found = dw.estimate("WDRSIS", log, problem.pi_e, problem.pi_b, drop=rule, interval=None)
+        question = ask(log, problem.pi_e, problem.pi_b)
+        path = path_of(question, estimator_of("WDRSIS"), 5, anchored)
+        assert found.dropped == path.sets[path.chosen].states
+    with pytest.raises(dw.errors.DropError, match="auto:tied"):
+        dw.estimate("WDRSIS", log, problem.pi_e, problem.pi_b, drop="auto:tied")
+
+
+def test_without_enough_episodes_there_is_no_anchor() -> None:
+    problem = previous_action("long", 5, 2, horizon=30, seed=3, episodes=40)
+    question = ask(problem.sample(1), problem.pi_e, problem.pi_b)
+    path, free = (path_of(question, estimator_of("WDRSIS"), 1, anchored) for anchored in (True, False))
+    assert free.ess[0] < 10
+    assert path.chosen == free.chosen
