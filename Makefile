@@ -72,7 +72,7 @@ $(VENV)/.uv-$(UV_VERSION):
 
 # Also compiles the C files, in place, if there is a C compiler; all works without, only slower.
 $(VENV)/.core: $(VENV)/.uv-$(UV_VERSION) requirements.lock pyproject.toml setup.py \
-		$(wildcard src/deadweight/_*.[ch]) src/deadweight/_version.py Makefile
+		$(wildcard src/deadweight/sums/*.[ch]) src/deadweight/_version.py Makefile
 	$(INSTALL) --require-hashes -r requirements.lock
 	$(INSTALL) --no-deps --no-build-isolation -e .
 	$(BIN)/python -m compileall -q src/deadweight

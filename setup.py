@@ -14,9 +14,9 @@ flags = ["/O2", "/fp:precise"] if os.name == "nt" else ["-O3", "-ffp-contract=of
 setup(
     ext_modules=[
         Extension(
-            "deadweight._kernel",
-            ["src/deadweight/_kernel.c", "src/deadweight/_path.c"],
-            depends=["src/deadweight/_buffers.h", "src/deadweight/_path.h"],
+            "deadweight.sums._kernel",
+            ["src/deadweight/sums/_kernel.c", "src/deadweight/sums/_path.c"],
+            depends=["src/deadweight/sums/_buffers.h", "src/deadweight/sums/_path.h"],
             define_macros=[("Py_LIMITED_API", "0x030B0000")] if limited else [],
             extra_compile_args=flags,
             py_limited_api=limited,

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from deadweight.domains import deterministic_lift, stochastic_lift
+from deadweight.log.trajectories import Trajectories
 from deadweight.negligible import DropWarning, covariance
-from deadweight.trajectories import Trajectories
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 import reference

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
-from deadweight.benchmark.logs import setting
-from deadweight.benchmark.paired import ratio
 from deadweight.estimate import estimate
-from deadweight.mdp import q_values
-from deadweight.model import fit_mdp
+from deadweight.mdp.tabular import q_values
+from deadweight.studies.benchmark.logs import setting
+from deadweight.studies.benchmark.paired import ratio
+from deadweight.values.model import fit_mdp
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 import reference

@@ -20,8 +20,8 @@ from deadweight.negligible.columns import level_by_level
 from deadweight.negligible.levels import Levels, make_levels
 from deadweight.negligible.path import epsilon_path
 from deadweight.negligible.sweep import sweep
-from deadweight.pairs import pair_policies
-from deadweight.question import Question
+from deadweight.question.core import Question
+from deadweight.sums.pairs import pair_policies
 
 
 def seconds(work: Callable[[], object], repeats: int) -> float:

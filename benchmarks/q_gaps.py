@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from deadweight.domains import taxi
-from deadweight.mdp import TabularMDP, gaps
+from deadweight.mdp.tabular import TabularMDP, gaps
 
 
 def random_sparse_mdp(n_states: int, n_actions: int, successors: int, seed: int = 0) -> TabularMDP:

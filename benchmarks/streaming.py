@@ -18,11 +18,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import deadweight as dw
-from deadweight.benchmark.paired import Ratio, ratio, seconds
-from deadweight.executors import Executor, Serial
-from deadweight.executors.cluster import Ray
-from deadweight.executors.processes import Processes
 from deadweight.io.stream import open_stream
+from deadweight.studies.benchmark.paired import Ratio, ratio, seconds
+from deadweight.sums.executors import Executor, Serial
+from deadweight.sums.executors.cluster import Ray
+from deadweight.sums.executors.processes import Processes
 
 NAMES = ("IS", "WIS", "PDIS", "WPDIS")
 COLUMNS = ["episode", "step", "state", "action", "reward"]

@@ -16,7 +16,7 @@ import reference as ref
 from hypothesis import strategies as st
 
 import deadweight as dw
-from deadweight.drops import Drop
+from deadweight.question.drops import Drop
 
 Step = tuple[int, int, float]
 

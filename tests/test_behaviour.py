@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from deadweight.behaviour import cross_fitted_propensities, estimate_behaviour
 from deadweight.domains import stochastic_lift
 from deadweight.errors import OptionError
-from deadweight.trajectories import Trajectories
+from deadweight.log.trajectories import Trajectories
+from deadweight.policy.behaviour import cross_fitted_propensities, estimate_behaviour
 
 LOG = Trajectories.from_episodes([[(0, 0, 1.0), (1, 1, 0.0)], [(0, 1, 0.0), (3, 0, 0.0)], [(0, 1, 0.0)]])
 

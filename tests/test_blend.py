@@ -10,13 +10,13 @@ from reference import weighted
 from strategies import random_policy
 
 import deadweight as dw
-from deadweight.blending import blend
-from deadweight.blocks import blocks
-from deadweight.drops import given_drop
+from deadweight.blend.evidence import gather
+from deadweight.blend.mixing import blend
 from deadweight.estimators.full_influence import full_influence, starts_of
 from deadweight.estimators.windowed import ModelSteps, windowed
-from deadweight.evidence import gather
-from deadweight.question import ask
+from deadweight.question.core import ask
+from deadweight.question.drops import given_drop
+from deadweight.sums.blocks import blocks
 from deadweight.testing import influences
 
 STATES, ACTIONS = 4, 3

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import deadweight as dw
-from deadweight.blending import blend
-from deadweight.drops import given_drop
+from deadweight.blend.evidence import gather
+from deadweight.blend.mixing import blend
 from deadweight.estimators.names import estimator_of
-from deadweight.evidence import gather
-from deadweight.pairs import pair_policies
-from deadweight.question import Question, ask
+from deadweight.question.core import Question, ask
+from deadweight.question.drops import given_drop
 from deadweight.studies.problems import random_problem
+from deadweight.sums.pairs import pair_policies
 from deadweight.testing import check_travels
 from deadweight.verdict import verdict
 

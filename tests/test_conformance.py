@@ -10,8 +10,8 @@ from strategies import random_policy
 
 import deadweight as dw
 from deadweight import testing
-from deadweight.drops import Drop
 from deadweight.estimators.names import BUILT_IN
+from deadweight.question.drops import Drop
 
 STATES, ACTIONS = 4, 3
 RNG = np.random.default_rng(11)

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from strategies import Case, cases
 
 import deadweight as dw
-from deadweight.drops import Drop, given_drop
 from deadweight.errors import DropError
-from deadweight.logs import in_memory
-from deadweight.pairs import pair_policies
+from deadweight.log.interface import in_memory
+from deadweight.question.drops import Drop, given_drop
+from deadweight.sums.pairs import pair_policies
 
 FEW = settings(max_examples=40, deadline=None, derandomize=True)
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import deadweight as dw
-from deadweight.blocks import Block, blocks
-from deadweight.drops import Drop
 from deadweight.errors import DropError, EstimationError
-from deadweight.fields import ByFold, Column, ExceptFirst, Field, Folds, Logged, Table, table_of
-from deadweight.logs import in_memory
-from deadweight.pairs import pair_policies
+from deadweight.log.interface import in_memory
+from deadweight.question.drops import Drop
+from deadweight.sums.blocks import Block, blocks
+from deadweight.sums.fields import ByFold, Column, ExceptFirst, Field, Folds, Logged, Table, table_of
+from deadweight.sums.pairs import pair_policies
 
 S, A, T = 4, 3, 7
 RNG = np.random.default_rng(5)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from deadweight.headline import judge
+from deadweight.blend.headline import judge
 from deadweight.results.blend import Blend
 
 MADE = Blend(

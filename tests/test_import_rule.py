@@ -16,18 +16,19 @@ ROOT = Path(deadweight.__file__).parent
 
 # From the lowest to the highest; a module or package may use its own layer and those below it.
 LAYERS = (
-    "_version terminal errors memory typing atomic threads _kernel kernel arithmetic labels checks states "
-    "results",
-    "trajectories policies mdp transitions chains running behaviour census logs",
-    "blocks fields pairs walks weighted_block weighting",
-    "summaries executors stored reduction records level_walks ends",
-    "model crossfit model_influence settling options question drops",
+    "_version terminal typing errors",
+    "basics log",
+    "mdp policy records results",
+    "sums domains theory",
+    "values io",
+    "question doctor integrations",
     "estimators",
-    "misfit answers blending evidence blended inference negligible theory simulate io",
-    "diagnostics verdict headline domains integrations doctor",
+    "answers",
+    "inference negligible blend",
+    "diagnostics verdict",
     "background",
-    "estimate envs",
-    "testing experiments studies report benchmark",
+    "estimate envs report",
+    "testing studies",
     "cli __main__",
 )
 # What a method of a result opens when it is called: (module, what it imports inside the method).
@@ -101,6 +102,11 @@ def test_imports_go_one_way(path: Path) -> None:
     for unit, line in imported(path):
         assert unit in LEVEL, f"line {line}: deadweight.{unit} has no layer, or is no module"
         assert LEVEL[unit] <= LEVEL[own], f"line {line}: {own} is below {unit}"
+
+
+def test_few_modules_at_the_root() -> None:
+    """The root has the verbs and what everything uses; all else is in a room."""
+    assert len(list(ROOT.glob("*.py"))) <= 12
 
 
 def test_no_circles() -> None:

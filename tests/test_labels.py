@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import deadweight as dw
 from deadweight.errors import DataError
-from deadweight.labels import as_column, encode, positions
+from deadweight.log.labels import as_column, encode, positions
 
 FEW = settings(max_examples=60, deadline=None, derandomize=True)
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 from deadweight.errors import MDPError, OptionError, PolicyError
-from deadweight.mdp import TabularMDP, backward, gaps, policy_value, q_values
+from deadweight.mdp.tabular import TabularMDP, backward, gaps, policy_value, q_values
 
 
 def random_mdp(

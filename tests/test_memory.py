@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import deadweight as dw
-from deadweight import memory
+from deadweight.basics import memory
 from deadweight.doctor import doctor
 from deadweight.doctor.seen import SMALL_TABLE, Seen
 from deadweight.errors import DeadweightError, OptionError, PolicyError, TooLarge

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import deadweight as dw
-from deadweight.answers import Answers, Plan
-from deadweight.drops import NOTHING_DROPPED
+from deadweight.answers.misfit import Misfit, ModelCheck
+from deadweight.answers.plans import Answers, Plan
 from deadweight.estimators.names import MODEL
-from deadweight.misfit import Misfit, ModelCheck
-from deadweight.question import ask
+from deadweight.question.core import ask
+from deadweight.question.drops import NOTHING_DROPPED
 from deadweight.studies.ends import ergodic, table_without_flags
 from deadweight.studies.problems import study_problems
 
@@ -70,7 +70,7 @@ def test_the_influence_of_the_difference_is_its_derivative():
     log, times = random_endings(15), 400
     question = ask(log, problem.pi_e, problem.pi_b)
     check = ModelCheck(question)
-    from deadweight.blocks import blocks
+    from deadweight.sums.blocks import blocks
 
     influence = np.concatenate([check.difference(block) for block in blocks(log)])
     influence -= influence.mean()

@@ -10,7 +10,7 @@ from strategies import Case, cases
 
 import deadweight as dw
 from deadweight.errors import OptionError
-from deadweight.model import count, mdp_from_counts
+from deadweight.values.model import count, mdp_from_counts
 
 FEW = settings(max_examples=40, deadline=None, derandomize=True)
 UNSEEN = ("pool", "terminate", "mean")

@@ -9,8 +9,8 @@ from strategies import Case, cases
 
 import deadweight as dw
 from deadweight.errors import PolicyError, SupportError
-from deadweight.logs import in_memory
-from deadweight.pairs import pair_policies
+from deadweight.log.interface import in_memory
+from deadweight.sums.pairs import pair_policies
 
 LOG = dw.Trajectories.from_episodes([[("b", "y", 1.0), ("a", "x", 2.0)], [("b", "x", 3.0)]])
 

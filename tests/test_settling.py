@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 import deadweight as dw
-from deadweight import settling
-from deadweight.answers import Answers, Plan
+from deadweight.answers.plans import Answers, Plan
 from deadweight.diagnostics import state_report
 from deadweight.domains import stochastic_lift
-from deadweight.drops import NOTHING_DROPPED
 from deadweight.estimators.names import MODEL
 from deadweight.inference.episodes import influences
-from deadweight.mdp import backward
+from deadweight.mdp.tabular import backward
 from deadweight.negligible import epsilon_path, q_gap
-from deadweight.question import ask
-from deadweight.settling import occupancy, settle
+from deadweight.question.core import ask
+from deadweight.question.drops import NOTHING_DROPPED
+from deadweight.values import settling
+from deadweight.values.settling import occupancy, settle
 
 
 def last_values(mdp, pi, gamma, steps=20_000):

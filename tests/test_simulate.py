@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import chi2
 
 from deadweight.errors import MDPError, OptionError, PolicyError
-from deadweight.mdp import TabularMDP, policy_value
-from deadweight.simulate import RowSampler, simulate
+from deadweight.mdp.simulate import RowSampler, simulate
+from deadweight.mdp.tabular import TabularMDP, policy_value
 
 
 def ladder(horizon: int | None = None) -> TabularMDP:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deadweight.running import Running, running_product
-from deadweight.summaries import ColumnSums, KeyedSums, Kish, Moments
+from deadweight.sums.running import Running, running_product
+from deadweight.sums.summaries import ColumnSums, KeyedSums, Kish, Moments
 
 FEW = settings(max_examples=40, deadline=None, derandomize=True)
 numbers = st.floats(-1e6, 1e6, allow_nan=False)

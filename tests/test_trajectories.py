@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from strategies import Case, cases
 
 import deadweight as dw
-from deadweight.blocks import blocks
 from deadweight.errors import DataError
+from deadweight.sums.blocks import blocks
 
 FEW = settings(max_examples=40, deadline=None, derandomize=True)
 

@@ -2,23 +2,23 @@
 
 from deadweight import diagnostics, domains, negligible, theory
 from deadweight._version import __version__
-from deadweight.behaviour import cross_fitted_propensities, estimate_behaviour
 from deadweight.doctor import doctor
 from deadweight.estimate import estimate, evaluate
 from deadweight.estimators.estimator import Estimator
 from deadweight.estimators.names import ESTIMATORS
 from deadweight.inference import confidence_sequence
 from deadweight.io import from_minari, read, read_policy, record
-from deadweight.mdp import TabularMDP, policy_value, q_values
-from deadweight.model import fit_mdp
+from deadweight.log.state_sets import StateSet
+from deadweight.log.trajectories import Trajectories
+from deadweight.mdp.simulate import simulate
+from deadweight.mdp.tabular import TabularMDP, policy_value, q_values
 from deadweight.negligible import EpsilonPath, epsilon_path
-from deadweight.options import PUBLISHED
-from deadweight.policies import TabularPolicy
+from deadweight.policy.behaviour import cross_fitted_propensities, estimate_behaviour
+from deadweight.policy.policies import TabularPolicy
+from deadweight.question.options import PUBLISHED
 from deadweight.results import Estimate, Evaluation, Verdict
 from deadweight.results.saved import load
-from deadweight.simulate import simulate
-from deadweight.states import StateSet
-from deadweight.trajectories import Trajectories
+from deadweight.values.model import fit_mdp
 
 __all__ = [
     "ESTIMATORS",

@@ -84,7 +84,7 @@ class OutputError(DeadweightError):
 
 
 class TooLarge(DeadweightError):
-    """Something that would not fit in memory; see `deadweight.memory`."""
+    """Something that would not fit in memory; see `deadweight.basics.memory`."""
 
     code = "DW109"
 

@@ -8,21 +8,21 @@ from numbers import Real
 from typing import Any
 
 from deadweight._version import __version__
-from deadweight.answers import FEW_EPISODES, Answers, Plan
+from deadweight.answers.misfit import Misfit
+from deadweight.answers.plans import FEW_EPISODES, Answers, Plan
 from deadweight.background import background_of
-from deadweight.blended import blend_estimate, check_blend
-from deadweight.drops import NOTHING_DROPPED, Drop, drop_of
+from deadweight.blend.estimates import blend_estimate, check_blend
 from deadweight.errors import OptionError, did_you_mean
 from deadweight.estimators.estimator import Estimator
 from deadweight.estimators.names import DOUBLY_ROBUST, NAIVE, WS, estimator_of
 from deadweight.inference import PAIRED, check_interval, make_interval
 from deadweight.inference.episodes import influences
 from deadweight.io.open import Source, open_log
-from deadweight.misfit import Misfit
 from deadweight.negligible.automatic import states_by_rule
-from deadweight.negligible.coverage import NEARLY_ALL
-from deadweight.options import read_options
-from deadweight.question import Policy, Question, ask
+from deadweight.negligible.extremes import NEARLY_ALL
+from deadweight.question.core import Policy, Question, ask
+from deadweight.question.drops import NOTHING_DROPPED, Drop, drop_of
+from deadweight.question.options import read_options
 from deadweight.results import Estimate, Evaluation, headline_of
 from deadweight.results.base import ABSENT
 from deadweight.verdict import table_verdict
@@ -60,8 +60,8 @@ def estimate(
         Parquet that is larger than a part is read part by part, see `deadweight.io.stream`.
       pi_e: evaluation policy; None takes the log's target_prob.
       pi_b: behaviour policy; None takes the log's propensities.
-      drop: what a state-based name drops; a plain name ignores it. See `deadweight.drops`. A function is
-        given the question (`deadweight.question.Question`) and returns any of these.
+      drop: what a state-based name drops; a plain name ignores it. See `deadweight.question.drops`. A
+        function is given the question (`deadweight.question.core.Question`) and returns any of these.
       gamma: discount in (0, 1].
       interval: kind of confidence interval, or None.
       level: its confidence level.
@@ -69,7 +69,7 @@ def estimate(
         them: "std_error", "bias", "ess_steps", "influence".
       workers: threads on a log in memory, processes on Parquet; the result does not depend on it.
       ray_address: for Parquet, the Ray cluster that does the work, or "local" to start one.
-      **options: see `deadweight.options.Options`.
+      **options: see `deadweight.question.options.Options`.
 
     Example:
       >>> from deadweight import Trajectories

@@ -17,20 +17,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from deadweight.answers import Plan
-from deadweight.drops import Drop, given_drop
+from deadweight.answers.plans import Plan
 from deadweight.estimate import Policy, estimate
 from deadweight.estimators.base import Fit, Summed
 from deadweight.estimators.estimator import Estimator
 from deadweight.estimators.full_influence import full_influence
 from deadweight.estimators.names import estimator_of
-from deadweight.logs import InMemory, in_memory
-from deadweight.options import read_options
-from deadweight.pairs import pair_policies
-from deadweight.question import ask_pair
-from deadweight.reduction import per_episode, reduce_log
+from deadweight.log.interface import InMemory, in_memory
+from deadweight.log.trajectories import Trajectories
+from deadweight.question.core import ask_pair
+from deadweight.question.drops import Drop, given_drop
+from deadweight.question.options import read_options
 from deadweight.results import Estimate
-from deadweight.trajectories import Trajectories
+from deadweight.sums.pairs import pair_policies
+from deadweight.sums.reduction import per_episode, reduce_log
 from deadweight.typing import FloatArray
 
 Which = str | Estimator

@@ -12,8 +12,8 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from deadweight.answers import FEW_EPISODES
-from deadweight.headline import judge
+from deadweight.answers.plans import FEW_EPISODES
+from deadweight.blend.headline import judge
 from deadweight.inference.student_t import t_error
 from deadweight.results import Estimate, Verdict, headline_of
 from deadweight.results.blend import Blend

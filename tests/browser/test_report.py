@@ -14,7 +14,7 @@ import pytest
 from chromium import REQUIRED, chromium, why_not
 from evaluations import HOSTILE, ODD, hostile, lift, many_states
 
-from deadweight.labels import visible
+from deadweight.log.labels import visible
 
 pytestmark = pytest.mark.browser
 

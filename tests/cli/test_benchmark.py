@@ -10,10 +10,10 @@ from importlib import metadata, util
 import numpy as np
 import pytest
 
-from deadweight.benchmark import CASES, Ratio, ratio
-from deadweight.benchmark.growth import slope
-from deadweight.benchmark.peers import SCOPE_RL
 from deadweight.cli import main
+from deadweight.studies.benchmark import CASES, Ratio, ratio
+from deadweight.studies.benchmark.growth import slope
+from deadweight.studies.benchmark.peers import SCOPE_RL
 
 SCALE = "0.002"
 
@@ -82,7 +82,7 @@ def test_peers_are_timed_only_where_they_agree(monkeypatch):
     module = types.SimpleNamespace(**dict.fromkeys(SCOPE_RL.values(), StandIn))
     monkeypatch.setattr(util, "find_spec", lambda name: object())
     monkeypatch.setattr(metadata, "version", lambda name: "0.0")
-    monkeypatch.setattr("deadweight.benchmark.peers.import_module", lambda name: module)
+    monkeypatch.setattr("deadweight.studies.benchmark.peers.import_module", lambda name: module)
     same, *others = CASES["peers"](float(SCALE))
     assert "x (" in same.measured
     assert all("disagree" in other.measured for other in others)

@@ -8,7 +8,7 @@ import pytest
 import deadweight as dw
 from deadweight.diagnostics.infinite_variance import has_infinite_variance
 from deadweight.domains import deterministic_lift, stochastic_lift
-from deadweight.question import ask
+from deadweight.question.core import ask
 
 
 def waiting(stays: int, ends: int, cut: bool = False) -> dw.Trajectories:

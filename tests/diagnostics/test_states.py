@@ -11,7 +11,7 @@ import pytest
 
 import deadweight as dw
 from deadweight.diagnostics import state_report
-from deadweight.diagnostics.states import chi_squared
+from deadweight.diagnostics.state_report import chi_squared
 from deadweight.diagnostics.variance_cost import variance_costs
 from deadweight.errors import DropError
 

@@ -8,7 +8,7 @@ from doctor.broken_logs import sound
 
 from deadweight.doctor import doctor
 from deadweight.errors import PolicyError
-from deadweight.policies import TabularPolicy
+from deadweight.policy.policies import TabularPolicy
 
 STATES, ACTIONS = ["home", "icu", "ward"], ["treat", "wait"]
 

@@ -7,7 +7,7 @@ import pytest
 
 from deadweight.domains import inventory
 from deadweight.errors import OptionError, PolicyError
-from deadweight.mdp import policy_value
+from deadweight.mdp.tabular import policy_value
 
 VALUES = {
     ("round", "textbook"): (359.5843965225, 335.6074678999, 338.7741650344, 339.1662244589, 353.7640143615),

@@ -10,7 +10,7 @@ import pytest
 from deadweight.domains import taxi
 from deadweight.domains.taxi_training import main, train
 from deadweight.errors import OptionError, PolicyError
-from deadweight.mdp import policy_value
+from deadweight.mdp.tabular import policy_value
 
 UNIFORM = np.full((2000, 6), 1 / 6)
 UNIFORM_VALUES = {10: -9.9993000881, 50: -49.9645314143, 250: -249.7697454824, 1000: -999.0392957040}

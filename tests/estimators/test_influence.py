@@ -14,7 +14,7 @@ import pytest
 from strategies import random_policy
 
 import deadweight as dw
-from deadweight.drops import Drop
+from deadweight.question.drops import Drop
 from deadweight.testing import influences
 
 COPIES = 300

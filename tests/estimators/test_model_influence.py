@@ -11,10 +11,10 @@ from reference import weighted
 from strategies import random_policy
 
 import deadweight as dw
-from deadweight.blocks import blocks
-from deadweight.model_influence import FittedModel
-from deadweight.question import ask
+from deadweight.question.core import ask
+from deadweight.sums.blocks import blocks
 from deadweight.testing import influences
+from deadweight.values.model_influence import FittedModel
 
 STATES, ACTIONS, N, GAMMA = 5, 3, 14, 0.9
 DROP = [1, 3]

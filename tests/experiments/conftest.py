@@ -5,10 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from deadweight.experiments.measure import BEHAVIOUR_VALUE, BOUNDS, EXACT, REFERENCE, SAMPLED_RETURN, Row
-from deadweight.experiments.protocols import CORRECTED, PUBLISHED
-from deadweight.experiments.run import Work, open_store
-from deadweight.experiments.spec import EXPERIMENTS
+from deadweight.studies.reproduction.measure import (
+    BEHAVIOUR_VALUE,
+    BOUNDS,
+    EXACT,
+    REFERENCE,
+    SAMPLED_RETURN,
+    Row,
+)
+from deadweight.studies.reproduction.protocols import CORRECTED, PUBLISHED
+from deadweight.studies.reproduction.run import Work, open_store
+from deadweight.studies.reproduction.spec import EXPERIMENTS
 
 RUNS = 3
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deadweight.experiments.cells import EXACT_MATCH, verdict
-from deadweight.experiments.measure import SAMPLED_RETURN, Task, measure
-from deadweight.experiments.paper import printed
-from deadweight.experiments.protocols import PUBLISHED
-from deadweight.experiments.results import Mean
-from deadweight.experiments.spec import EXPERIMENTS, TABLES
+from deadweight.studies.reproduction.cells import EXACT_MATCH, verdict
+from deadweight.studies.reproduction.measure import SAMPLED_RETURN, Task, measure
+from deadweight.studies.reproduction.paper import printed
+from deadweight.studies.reproduction.protocols import PUBLISHED
+from deadweight.studies.reproduction.results import Mean
+from deadweight.studies.reproduction.spec import EXPERIMENTS, TABLES
 
 POLICIES = Path(__file__).parents[3] / "shared" / "data" / "taxi"
 

@@ -6,9 +6,9 @@ import pytest
 
 import deadweight as dw
 from deadweight.errors import OptionError
-from deadweight.experiments.measure import Task, measure
-from deadweight.experiments.protocols import CORRECTED, DISCREPANCIES, PUBLISHED, protocol, touching
-from deadweight.experiments.spec import EXPERIMENTS
+from deadweight.studies.reproduction.measure import Task, measure
+from deadweight.studies.reproduction.protocols import CORRECTED, DISCREPANCIES, PUBLISHED, protocol, touching
+from deadweight.studies.reproduction.spec import EXPERIMENTS
 
 
 @pytest.mark.parametrize("name", ["published", "corrected", "published-D3-D4", "corrected+D1+D2"])

@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from deadweight.experiments.cells import Cell, cells, verdict
-from deadweight.experiments.claims import CLAIMS
-from deadweight.experiments.figures import draw
-from deadweight.experiments.publish import found_in, publish
-from deadweight.experiments.results import Mean
-from deadweight.experiments.run import open_store
-from deadweight.experiments.spec import FIGURES, TABLES
-from deadweight.experiments.tables import HEADER, as_csv, as_latex
+from deadweight.studies.reproduction.cells import Cell, cells, verdict
+from deadweight.studies.reproduction.claims import CLAIMS
+from deadweight.studies.reproduction.figures import draw
+from deadweight.studies.reproduction.publish import found_in, publish
+from deadweight.studies.reproduction.results import Mean
+from deadweight.studies.reproduction.run import open_store
+from deadweight.studies.reproduction.spec import FIGURES, TABLES
+from deadweight.studies.reproduction.tables import HEADER, as_csv, as_latex
 
 
 def stores(work):
@@ -110,7 +110,7 @@ def test_marks_are_the_papers(made_up):
 
 
 def test_ties_share_a_mark_and_use_up_the_next(made_up):
-    from deadweight.experiments.cells import _marked
+    from deadweight.studies.reproduction.cells import _marked
 
     row = [
         Cell(7, name, name, Mean(value, 0.0), None, "")

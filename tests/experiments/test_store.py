@@ -7,8 +7,8 @@ import math
 import pyarrow.parquet
 import pytest
 
-from deadweight.experiments.measure import Row
-from deadweight.experiments.store import RowStore
+from deadweight.studies.reproduction.measure import Row
+from deadweight.studies.reproduction.store import RowStore
 
 MADE_WITH = {"version": "1", "protocol": "published", "experiment": "deterministic-lift"}
 KEYS = [(7, -1), (7, 0), (7, 1), (9, -1), (9, 0)]

@@ -9,16 +9,16 @@ import pytest
 from scipy import stats
 
 import deadweight as dw
-from deadweight.answers import Answers, Plan
-from deadweight.drops import Drop, given_drop
+from deadweight.answers.plans import Answers, Plan
 from deadweight.estimators.names import estimator_of
 from deadweight.inference.bootstrap import _add_product, bca_levels, resampled
 from deadweight.inference.episodes import influences
 from deadweight.inference.poisson import _CUTS, LEVELS, poisson_weights
-from deadweight.logs import InMemory, in_memory
-from deadweight.options import Options
-from deadweight.pairs import pair_policies
-from deadweight.question import ask_pair
+from deadweight.log.interface import InMemory, in_memory
+from deadweight.question.core import ask_pair
+from deadweight.question.drops import Drop, given_drop
+from deadweight.question.options import Options
+from deadweight.sums.pairs import pair_policies
 
 S, A, N, RESAMPLES = 4, 3, 30, 9
 

@@ -95,7 +95,7 @@ def test_what_does_not_weigh_by_products_has_nothing_to_be_checked_by(name: str)
 
 
 def test_what_cannot_be_checked_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deadweight.question.MOST_VALUES", LOG.horizon * PROBLEM.pi_e.probs.size - 1)
+    monkeypatch.setattr("deadweight.question.core.MOST_VALUES", LOG.horizon * PROBLEM.pi_e.probs.size - 1)
     found = dw.estimate("WPDIS", LOG, **PAIR)
     assert found.bias_allowance == 0.0
     assert "unchecked" in found.flags

@@ -14,7 +14,7 @@ from deadweight.domains import stochastic_lift
 from deadweight.errors import MDPError
 from deadweight.integrations import mdp_from_gymnasium, register
 from deadweight.integrations.registration import ENVIRONMENTS
-from deadweight.mdp import policy_value
+from deadweight.mdp.tabular import policy_value
 
 gymnasium = pytest.importorskip("gymnasium")
 

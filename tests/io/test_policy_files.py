@@ -9,7 +9,7 @@ import pytest
 from deadweight.errors import DeadweightError
 from deadweight.estimate import estimate
 from deadweight.io import read_policy
-from deadweight.trajectories import Trajectories
+from deadweight.log.trajectories import Trajectories
 
 PROBS = np.array([[0.2, 0.8], [1.0, 0.0], [0.5, 0.5]])
 

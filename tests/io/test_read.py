@@ -15,7 +15,7 @@ import pytest
 
 from deadweight.errors import DataError
 from deadweight.io import read
-from deadweight.trajectories import Trajectories
+from deadweight.log.trajectories import Trajectories
 
 COLUMNS = {
     "episode": ["b", "b", "a", "c", "c", "c"],

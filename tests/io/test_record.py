@@ -13,7 +13,7 @@ import gymnasium
 from deadweight.domains import stochastic_lift
 from deadweight.errors import DeadweightError, MissingExtra
 from deadweight.io import record
-from deadweight.policies import TabularPolicy
+from deadweight.policy.policies import TabularPolicy
 
 
 def test_the_mean_return_is_the_exact_value():

@@ -7,7 +7,7 @@ import os
 import pytest
 
 try:
-    from deadweight import _kernel
+    from deadweight.sums import _kernel
 except ImportError:
     _kernel = None  # type: ignore[assignment]
 

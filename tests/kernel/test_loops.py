@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kernel.built import _kernel, needs_kernel
 
-from deadweight import kernel
 from deadweight.estimators import incremental
 from deadweight.io import part_log
+from deadweight.sums import kernel
 
 
 @needs_kernel

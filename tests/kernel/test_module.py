@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from kernel.built import NOT_BUILT, REQUIRED, _kernel, needs_kernel
 
-from deadweight import kernel
+from deadweight.sums import kernel
 
 
 def test_the_kernel_is_there_where_it_must_be() -> None:
     if _kernel is None:
         if REQUIRED:
-            pytest.fail("DEADWEIGHT_KERNEL=1, but deadweight._kernel has not been compiled")
+            pytest.fail("DEADWEIGHT_KERNEL=1, but deadweight.sums._kernel has not been compiled")
         pytest.skip(NOT_BUILT)
     assert _kernel.REVISION == kernel.REVISION
 
@@ -73,7 +73,7 @@ def test_what_is_not_in_the_table_is_declined_and_never_read(code: int) -> None:
 
 
 def test_the_environment_switches_it_off() -> None:
-    code = "from deadweight import kernel; print(kernel.in_use())"
+    code = "from deadweight.sums import kernel; print(kernel.in_use())"
     environment = {**os.environ, "DEADWEIGHT_KERNEL": "0"}
     result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
     assert result.stdout.strip() == "numpy"

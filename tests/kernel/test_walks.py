@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 from kernel.built import _kernel, needs_kernel
 
 import deadweight as dw
-from deadweight import kernel
-from deadweight.blocks import blocks
 from deadweight.estimators.per_decision import PerDecision
 from deadweight.estimators.product import ProductFamily, ProductSums
 from deadweight.estimators.trajectory import WholeEpisode
-from deadweight.fields import Field, Table
-from deadweight.logs import in_memory
-from deadweight.pairs import PolicyPair, pair_policies
-from deadweight.reduction import reduce_log
-from deadweight.running import SAFE_LOG
-from deadweight.weighting import Weighting
+from deadweight.log.interface import in_memory
+from deadweight.sums import kernel
+from deadweight.sums.blocks import blocks
+from deadweight.sums.fields import Field, Table
+from deadweight.sums.pairs import PolicyPair, pair_policies
+from deadweight.sums.reduction import reduce_log
+from deadweight.sums.running import SAFE_LOG
+from deadweight.sums.weighting import Weighting
 
 S, A = 5, 3
 PLAIN = ("IS", "WIS", "PDIS", "WPDIS")

@@ -9,17 +9,17 @@ import pytest
 from kernel.built import _kernel
 
 import deadweight as dw
-from deadweight import kernel
-from deadweight.blocks import blocks
 from deadweight.estimators.names import BUILT_IN
-from deadweight.level_walks import LevelValues, LevelWalk, NestedDrops
 from deadweight.negligible.all_levels import all_levels
 from deadweight.negligible.columns import Columns, level_by_level
 from deadweight.negligible.levels import Levels, make_levels
-from deadweight.options import read_options
-from deadweight.question import Question, ask
+from deadweight.question.core import Question, ask
+from deadweight.question.options import read_options
+from deadweight.sums import kernel
+from deadweight.sums.blocks import blocks
+from deadweight.sums.level_walks import LevelValues, LevelWalk, NestedDrops
+from deadweight.sums.weighting import Weighting
 from deadweight.typing import FloatArray
-from deadweight.weighting import Weighting
 
 S, A = 7, 3
 GROUPS = (

@@ -8,7 +8,7 @@ import pytest
 import deadweight as dw
 from deadweight.estimators.names import estimator_of
 from deadweight.negligible.path import path_of
-from deadweight.question import ask
+from deadweight.question.core import ask
 from deadweight.studies.hard import previous_action
 
 

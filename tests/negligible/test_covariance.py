@@ -13,10 +13,10 @@ from negligible.logs import plain, random_case
 
 import deadweight as dw
 from deadweight.domains import deterministic_lift
-from deadweight.logs import in_memory
+from deadweight.log.interface import in_memory
 from deadweight.negligible import DropWarning, covariance
 from deadweight.negligible.factors import factors
-from deadweight.pairs import pair_policies
+from deadweight.sums.pairs import pair_policies
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 VARIANTS = {

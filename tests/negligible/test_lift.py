@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from deadweight.domains import deterministic_lift, inventory, stochastic_lift
-from deadweight.mdp import TabularMDP
+from deadweight.mdp.tabular import TabularMDP
 from deadweight.negligible.lift import lift
 
 

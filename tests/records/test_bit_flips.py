@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from records.commands import tiny_problems
 
-from deadweight.experiments.measure import EXACT, Task
-from deadweight.experiments.protocols import PUBLISHED
-from deadweight.experiments.run import Work, open_store, record_of
 from deadweight.records import Store
 from deadweight.records.lines import Entry, encode
 from deadweight.studies import automatic, coverage
+from deadweight.studies.reproduction.measure import EXACT, Task
+from deadweight.studies.reproduction.protocols import PUBLISHED
+from deadweight.studies.reproduction.run import Work, open_store, record_of
 from deadweight.studies.runs import open_stores
 
 FLIPS = 2000

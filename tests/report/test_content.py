@@ -15,7 +15,7 @@ from deadweight.diagnostics import weights
 from deadweight.estimators.names import estimator_of
 from deadweight.negligible.automatic import MIN_VISITS
 from deadweight.negligible.path import path_of
-from deadweight.question import Question, ask
+from deadweight.question.core import Question, ask
 from deadweight.report import Content, gather
 from deadweight.results.evaluation import Evaluation
 

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deadweight.labels import visible
+from deadweight.log.labels import visible
 from deadweight.report.markup import data_block, element
 
 

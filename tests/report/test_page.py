@@ -12,7 +12,7 @@ from itertools import pairwise
 import pytest
 from evaluations import HOSTILE, ODD, hostile, lift, many_states
 
-from deadweight.labels import visible
+from deadweight.log.labels import visible
 from deadweight.report import gather, render
 
 VOID = {"meta", "link", "input", "line", "path", "circle", "rect", "polygon", "polyline"}

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from deadweight.blocks import Block
 from deadweight.io.open import open_log
-from deadweight.summaries import Moments
+from deadweight.sums.blocks import Block
+from deadweight.sums.summaries import Moments
 
 N_STATES, N_ACTIONS = 6, 3
 

@@ -15,11 +15,11 @@ from stream.folders import KilledOnce, killed_always, mean_reward, policies, tab
 
 import deadweight as dw
 from deadweight.errors import EstimationError, OptionError
-from deadweight.executors import Executor, Serial, executor_for
-from deadweight.executors.cluster import Ray
-from deadweight.executors.processes import Processes
 from deadweight.io.stream import Stream, open_stream
-from deadweight.reduction import reduce_log
+from deadweight.sums.executors import Executor, Serial, executor_for
+from deadweight.sums.executors.cluster import Ray
+from deadweight.sums.executors.processes import Processes
+from deadweight.sums.reduction import reduce_log
 
 NAMES = [name for name in dw.ESTIMATORS if "SDRE" not in name]
 
@@ -134,7 +134,7 @@ def test_workers_end_when_they_are_let_go(folder: Path) -> None:
 def test_a_script_without_a_guard_can_use_workers(folder: Path, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
-        "from deadweight.executors import executor_for\n"
+        "from deadweight.sums.executors import executor_for\n"
         "from deadweight.io.stream import open_stream\n"
         f"stream = open_stream({str(folder)!r}, part_rows=40, executor=executor_for(2))\n"
         "print(stream.census.n)\n"
@@ -152,9 +152,9 @@ def test_work_that_cannot_travel_is_refused(folder: Path) -> None:
 def test_work_that_only_a_script_knows_is_refused(folder: Path, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
-        "from deadweight.executors import executor_for\n"
+        "from deadweight.sums.executors import executor_for\n"
         "from deadweight.io.stream import open_stream\n"
-        "from deadweight.reduction import reduce_log\n"
+        "from deadweight.sums.reduction import reduce_log\n"
         "def own(block): return []\n"
         f"reduce_log(open_stream({str(folder)!r}, part_rows=40, executor=executor_for(2)), own)\n"
     )

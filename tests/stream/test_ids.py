@@ -19,12 +19,12 @@ from stream.id_kinds import EPISODES, IDS, REFUSED, orders, written
 
 import deadweight as dw
 from deadweight.errors import DataError
-from deadweight.executors import Executor, executor_for
 from deadweight.io import external_sort
 from deadweight.io.findings import LogProblem
 from deadweight.io.label_columns import read_labels
 from deadweight.io.part_ids import check_ids, share_of
 from deadweight.io.stream import open_stream
+from deadweight.sums.executors import Executor, executor_for
 
 TABLE = table_of(EPISODES, 6, truncated=True)
 PART_ROWS = (9, 40, 1_000)

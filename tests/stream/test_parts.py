@@ -15,13 +15,13 @@ from stream.folders import opened, policies, table_of, write
 
 import deadweight as dw
 from deadweight.errors import DataError, SupportError
-from deadweight.executors import executor_for
 from deadweight.io import external_sort
 from deadweight.io import stream as stream_module
 from deadweight.io.fetch import Fetched, fetch
 from deadweight.io.findings import LogProblem
 from deadweight.io.stream import OutOfOrder, Progress, Stream, open_stream
-from deadweight.trajectories import Trajectories
+from deadweight.log.trajectories import Trajectories
+from deadweight.sums.executors import executor_for
 
 
 def episodes_of(log: Trajectories) -> list[Any]:

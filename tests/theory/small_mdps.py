@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from deadweight.mdp import TabularMDP
+from deadweight.mdp.tabular import TabularMDP
 
 
 def random_mdp(

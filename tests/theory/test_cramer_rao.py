@@ -7,7 +7,7 @@ import pytest
 from theory.small_mdps import random_mdp, random_policy, trajectories
 
 from deadweight.domains import deterministic_lift, stochastic_lift
-from deadweight.mdp import TabularMDP
+from deadweight.mdp.tabular import TabularMDP
 from deadweight.theory import cramer_rao, moments
 
 

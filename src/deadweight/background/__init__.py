@@ -15,8 +15,8 @@ from deadweight.background.path import PathContent, path_content
 from deadweight.background.states import StatesContent, states_content
 from deadweight.background.sums import log_sums
 from deadweight.background.weights import WeightsContent, weights_content
-from deadweight.drops import Drop
-from deadweight.question import Question
+from deadweight.question.core import Question
+from deadweight.question.drops import Drop
 from deadweight.results import Estimate
 from deadweight.results.saved import saved
 

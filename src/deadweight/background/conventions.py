@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from deadweight.labels import visible
-from deadweight.question import Question
+from deadweight.log.labels import visible
+from deadweight.question.core import Question
 from deadweight.results import Estimate
 
 FINISHED = {

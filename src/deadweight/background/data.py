@@ -8,7 +8,7 @@ import numpy as np
 
 from deadweight.background.sums import LogSums
 from deadweight.diagnostics.support import support_of
-from deadweight.question import Question
+from deadweight.question.core import Question
 from deadweight.results.saved import saved
 
 QUARTILES = (0.0, 0.25, 0.5, 0.75, 1.0)

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deadweight.answers import Answers, Plan, apart
-from deadweight.drops import Drop
+from deadweight.answers.plans import Answers, Plan, apart
 from deadweight.estimators.names import estimator_of
 from deadweight.inference.student_t import ONE_EPISODE, t_quantile
-from deadweight.labels import visible
+from deadweight.log.labels import visible
 from deadweight.negligible.automatic import MIN_VISITS
 from deadweight.negligible.path import EpsilonPath, path_of
-from deadweight.question import Question
+from deadweight.question.core import Question
+from deadweight.question.drops import Drop
 from deadweight.results.saved import saved
 
 PATH_OF = "C-WSPDIS"

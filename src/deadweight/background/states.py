@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from deadweight.diagnostics.states import state_report_of
-from deadweight.drops import Drop
-from deadweight.labels import visible
-from deadweight.question import Question
+from deadweight.diagnostics.state_report import state_report_of
+from deadweight.log.labels import visible
+from deadweight.question.core import Question
+from deadweight.question.drops import Drop
 from deadweight.results.saved import saved
 
 MOST_STATES = 200
@@ -16,7 +16,7 @@ MOST_STATES = 200
 @saved
 @dataclass(frozen=True)
 class StateRow:
-    """One visited state; see `deadweight.diagnostics.states.StateReport`."""
+    """One visited state; see `deadweight.diagnostics.state_report.StateReport`."""
 
     label: str
     visits: int

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.blocks import Block
 from deadweight.diagnostics.weights import WeightSums, weight_sums
-from deadweight.drops import NOTHING_DROPPED, Drop
-from deadweight.question import Question
-from deadweight.reduction import reduce_log
-from deadweight.summaries import Kish
+from deadweight.question.core import Question
+from deadweight.question.drops import NOTHING_DROPPED, Drop
+from deadweight.sums.blocks import Block
+from deadweight.sums.reduction import reduce_log
+from deadweight.sums.summaries import Kish
+from deadweight.sums.weighting import Weighting
 from deadweight.typing import FloatArray, IntArray
-from deadweight.weighting import Weighting
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ import numpy as np
 
 from deadweight.background.sums import LogSums
 from deadweight.diagnostics.weights import WeightReport, weight_report
-from deadweight.question import Question
+from deadweight.question.core import Question
 from deadweight.results.saved import saved
 from deadweight.typing import FloatArray, IntArray
 

@@ -8,11 +8,11 @@ from datetime import date
 from pathlib import Path
 
 from deadweight._version import __version__
-from deadweight.benchmark import CASES
 from deadweight.cli.output import out_json, say, tell
 from deadweight.cli.tables import print_table
 from deadweight.errors import OptionError, did_you_mean
-from deadweight.kernel import in_use
+from deadweight.studies.benchmark import CASES
+from deadweight.sums.kernel import in_use
 
 
 def benchmark(only: str, scale: float, as_json: bool) -> None:

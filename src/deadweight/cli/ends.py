@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from deadweight.cli.output import say
-from deadweight.ends import TimeLimit
 from deadweight.errors import OptionError
+from deadweight.sums.ends import TimeLimit
 
 
 def parse_time_limit(text: str) -> TimeLimit:

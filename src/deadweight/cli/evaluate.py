@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deadweight.behaviour import cross_fitted_propensities
 from deadweight.cli.before import check_behaviour, check_file, check_number
 from deadweight.cli.doctor import doctor_command, parse_columns
 from deadweight.cli.ends import assume, parse_time_limit
@@ -23,14 +22,15 @@ from deadweight.io import read_policy
 from deadweight.io.findings import Finding
 from deadweight.io.open import open_log
 from deadweight.io.table import LogTable
-from deadweight.logs import LogLike, in_memory
-from deadweight.mdp import check_gamma
+from deadweight.log.interface import LogLike, in_memory
+from deadweight.log.trajectories import Trajectories
+from deadweight.mdp.tabular import check_gamma
 from deadweight.negligible.automatic import read_rule
-from deadweight.options import read_options
-from deadweight.policies import TabularPolicy
+from deadweight.policy.behaviour import cross_fitted_propensities
+from deadweight.policy.policies import TabularPolicy
+from deadweight.question.options import read_options
 from deadweight.results import Verdict, remarks
 from deadweight.results.evaluation import HEADINGS, Evaluation
-from deadweight.trajectories import Trajectories
 
 GATES = ("better", "worse", "cannot tell", "not-worse")
 GATE_CLOSED = 1

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from deadweight.labels import plain
+from deadweight.log.labels import plain
 from deadweight.terminal import printable
 
 SCHEMA = 2

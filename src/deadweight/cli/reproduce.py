@@ -10,13 +10,13 @@ from pathlib import Path
 from deadweight.cli.output import say, tell
 from deadweight.cli.tables import print_table
 from deadweight.errors import MissingExtra, OptionError, did_you_mean
-from deadweight.experiments.cells import Cell
-from deadweight.experiments.figures import can_draw
-from deadweight.experiments.protocols import protocol as read_protocol
-from deadweight.experiments.publish import publish, wanted
-from deadweight.experiments.run import Work, carry_out
-from deadweight.experiments.spec import EXPERIMENTS, FIGURES, TABLES, TARGETS, experiments_of
-from deadweight.experiments.tables import number, summary
+from deadweight.studies.reproduction.cells import Cell
+from deadweight.studies.reproduction.figures import can_draw
+from deadweight.studies.reproduction.protocols import protocol as read_protocol
+from deadweight.studies.reproduction.publish import publish, wanted
+from deadweight.studies.reproduction.run import Work, carry_out
+from deadweight.studies.reproduction.spec import EXPERIMENTS, FIGURES, TABLES, TARGETS, experiments_of
+from deadweight.studies.reproduction.tables import number, summary
 
 
 def reproduce(

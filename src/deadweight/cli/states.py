@@ -13,10 +13,10 @@ from deadweight.cli.evaluate import behaviour_of
 from deadweight.cli.output import out_json, tell
 from deadweight.cli.streams import Ticker, is_streamed, streamed_behaviour
 from deadweight.cli.tables import print_table
-from deadweight.diagnostics.states import RULE_FOR, StateReport, state_report
+from deadweight.diagnostics.state_report import RULE_FOR, StateReport, state_report
 from deadweight.io import read_policy
 from deadweight.io.open import open_log
-from deadweight.mdp import check_gamma
+from deadweight.mdp.tabular import check_gamma
 from deadweight.negligible import EpsilonPath, epsilon_path
 from deadweight.negligible.automatic import read_rule
 

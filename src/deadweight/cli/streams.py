@@ -12,7 +12,7 @@ from deadweight.io.findings import LogProblem
 from deadweight.io.open import LARGE
 from deadweight.io.parquet import are_parquet, count_rows
 from deadweight.io.stream import Progress
-from deadweight.policies import TabularPolicy
+from deadweight.policy.policies import TabularPolicy
 
 SECONDS_BETWEEN = 2.0
 

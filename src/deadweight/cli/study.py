@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from deadweight.atomic import write_text, writing
+from deadweight.basics.atomic import write_text, writing
 from deadweight.cli.output import say, tell
 from deadweight.errors import OptionError, did_you_mean
 

@@ -8,7 +8,7 @@ Example:
 """
 
 from deadweight.diagnostics.pareto import pareto_k
-from deadweight.diagnostics.states import StateReport, state_report
+from deadweight.diagnostics.state_report import StateReport, state_report
 from deadweight.diagnostics.support import SupportReport, support
 from deadweight.diagnostics.weights import WeightReport, weights
 

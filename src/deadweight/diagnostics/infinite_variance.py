@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.arithmetic import divide
-from deadweight.chains import average_actions, reached
-from deadweight.question import Question
+from deadweight.basics.arithmetic import divide
+from deadweight.mdp.chains import average_actions, reached
+from deadweight.question.core import Question
 from deadweight.typing import BoolArray, FloatArray
 
 # Visits of a pair that count as much as all other actions of its state together.

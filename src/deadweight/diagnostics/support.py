@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from deadweight.labels import plain
-from deadweight.logs import in_memory
-from deadweight.policies import TabularPolicy
-from deadweight.question import Question, ask
-from deadweight.trajectories import Trajectories
+from deadweight.log.interface import in_memory
+from deadweight.log.labels import plain
+from deadweight.log.trajectories import Trajectories
+from deadweight.policy.policies import TabularPolicy
+from deadweight.question.core import Question, ask
 from deadweight.typing import FloatArray
 
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deadweight.chains import average_actions
-from deadweight.mdp import TabularMDP
+from deadweight.mdp.chains import average_actions
+from deadweight.mdp.tabular import TabularMDP
 from deadweight.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from deadweight.transitions import Sparse
+    from deadweight.mdp.transitions import Sparse
 
 # Columns of the recursion at a time: (states x columns) doubles.
 CHUNK_CELLS = 1 << 21

@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.blocks import Block
 from deadweight.diagnostics.pareto import pareto_k
-from deadweight.drops import drop_of
-from deadweight.logs import LogLike
-from deadweight.question import Question, ask
-from deadweight.reduction import reduce_log
-from deadweight.running import running_product
-from deadweight.summaries import Kish, z_from_one
+from deadweight.log.interface import LogLike
+from deadweight.question.core import Question, ask
+from deadweight.question.drops import drop_of
+from deadweight.sums.blocks import Block
+from deadweight.sums.reduction import reduce_log
+from deadweight.sums.running import running_product
+from deadweight.sums.summaries import Kish, z_from_one
+from deadweight.sums.weighting import Weighting
 from deadweight.typing import FloatArray
-from deadweight.weighting import Weighting
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ class WeightReport:
       kept_visits, dropped_visits: mean number of steps an episode with kept and with dropped ratio.
 
     Example:
-      >>> from deadweight.trajectories import Trajectories
+      >>> from deadweight.log.trajectories import Trajectories
       >>> log = Trajectories.from_episodes([[(0, 0, 1.0)], [(0, 1, 0.0)]])
       >>> found = weights(log, [[0.25, 0.75]], [[0.5, 0.5]])
       >>> found.mean, found.kept_visits, sorted(found.to_dict())[:2]
@@ -100,7 +100,7 @@ def weights(log: LogLike, pi_e: Any = None, pi_b: Any = None, drop: Any = None) 
       drop: dropped states: a `StateSet`, labels, or a boolean array; None for plain weights.
 
     Example:
-      >>> from deadweight.trajectories import Trajectories
+      >>> from deadweight.log.trajectories import Trajectories
       >>> log = Trajectories.from_episodes([[(0, 0, 1.0)], [(0, 1, 0.0)]])
       >>> found = weights(log, [[0.25, 0.75]], [[0.5, 0.5]])
       >>> round(found.ess, 9), round(found.largest_share, 9), found.mean

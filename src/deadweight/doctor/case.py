@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from deadweight.doctor.seen import Seen
-from deadweight.ends import TimeLimit
 from deadweight.errors import PolicyError, TooLarge
 from deadweight.io.findings import show
 from deadweight.io.read import limited
 from deadweight.io.table import LogTable
-from deadweight.logs import in_memory
-from deadweight.pairs import PolicyPair, pair_policies
-from deadweight.policies import TabularPolicy
-from deadweight.trajectories import Trajectories
+from deadweight.log.interface import in_memory
+from deadweight.log.trajectories import Trajectories
+from deadweight.policy.policies import TabularPolicy
+from deadweight.sums.ends import TimeLimit
+from deadweight.sums.pairs import PolicyPair, pair_policies
 from deadweight.typing import AnyArray, FloatArray, IntArray, Labels
 
 

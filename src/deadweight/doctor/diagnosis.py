@@ -8,12 +8,12 @@ from typing import Any
 
 from deadweight.doctor import coverage, episodes, labels, probabilities, rewards, structure, support
 from deadweight.doctor.case import Case
-from deadweight.ends import TimeLimit, checked
 from deadweight.io.findings import Check, Finding, Severity, how_many
 from deadweight.io.policy_files import read_policy
 from deadweight.io.requirements import REQUIREMENTS, finding, unmet
 from deadweight.io.table import LogTable, open_table
-from deadweight.policies import TabularPolicy
+from deadweight.policy.policies import TabularPolicy
+from deadweight.sums.ends import TimeLimit, checked
 from deadweight.terminal import printable
 
 ON_THE_TABLE: tuple[Check[Case], ...] = (*structure.CHECKS, *labels.CHECKS)

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from deadweight.arithmetic import sums_by
+from deadweight.basics.arithmetic import sums_by
 from deadweight.typing import FloatArray, IntArray
 
 # Counting in a table is faster than sorting as long as the table is not much longer than the log.

@@ -7,8 +7,8 @@ import numpy as np
 from deadweight.doctor.case import Case, named
 from deadweight.errors import PolicyError, TooLarge
 from deadweight.io.findings import Check, Found, show
-from deadweight.labels import plain
-from deadweight.pairs import PolicyPair
+from deadweight.log.labels import plain
+from deadweight.sums.pairs import PolicyPair
 from deadweight.typing import Labels
 
 ENOUGH = 1e-9

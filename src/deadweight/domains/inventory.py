@@ -15,7 +15,7 @@ import numpy as np
 from deadweight.domains.inventory_policies import policy_gradient, softened_optimal
 from deadweight.domains.problem import Problem, as_policy, uniform
 from deadweight.errors import OptionError
-from deadweight.mdp import TabularMDP
+from deadweight.mdp.tabular import TabularMDP
 from deadweight.typing import FloatArray
 
 PURCHASE_COST = 2.49

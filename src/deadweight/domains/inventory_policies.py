@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from deadweight.domains.problem import softmax
-from deadweight.mdp import TabularMDP
-from deadweight.simulate import simulate
+from deadweight.mdp.simulate import simulate
+from deadweight.mdp.tabular import TabularMDP
 from deadweight.typing import FloatArray
 
 EPISODES = 500

@@ -15,8 +15,8 @@ import numpy as np
 from deadweight.domains.lift import deterministic_lift
 from deadweight.domains.taxi import APPEAR, DROP_OFF, EMPTY, N_ACTIONS, PICK_UP, VANISH, after_action, corners
 from deadweight.errors import PolicyError
-from deadweight.mdp import TabularMDP
-from deadweight.trajectories import Trajectories
+from deadweight.log.trajectories import Trajectories
+from deadweight.mdp.tabular import TabularMDP
 from deadweight.typing import FloatArray, IntArray
 
 WORDS_A_STEP = 10  # one uniform for the action and one for each corner, two words each

@@ -11,7 +11,7 @@ import numpy as np
 
 from deadweight.domains.problem import Problem, as_policy, uniform
 from deadweight.errors import OptionError
-from deadweight.mdp import TabularMDP
+from deadweight.mdp.tabular import TabularMDP
 
 STEP_REWARD = -1.0
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from deadweight.errors import PolicyError
-from deadweight.mdp import TabularMDP, policy_table, policy_value
-from deadweight.policies import TabularPolicy
-from deadweight.simulate import simulate
-from deadweight.trajectories import Trajectories
+from deadweight.log.trajectories import Trajectories
+from deadweight.mdp.simulate import simulate
+from deadweight.mdp.tabular import TabularMDP, policy_table, policy_value
+from deadweight.policy.policies import TabularPolicy
 from deadweight.typing import FloatArray
 
 

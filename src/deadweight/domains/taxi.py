@@ -15,7 +15,7 @@ import numpy as np
 
 from deadweight.domains.problem import Problem, as_policy
 from deadweight.errors import OptionError, PolicyError
-from deadweight.mdp import TabularMDP
+from deadweight.mdp.tabular import TabularMDP
 from deadweight.typing import FloatArray, IntArray
 
 N_ACTIONS = 6

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from deadweight.blocks import Block
+from deadweight.sums.blocks import Block
 from deadweight.typing import FloatArray
 
 

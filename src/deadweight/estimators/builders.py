@@ -14,9 +14,9 @@ from deadweight.estimators.marginalised import Marginalised
 from deadweight.estimators.per_decision import PerDecision
 from deadweight.estimators.product import ProductFamily, TermMaker
 from deadweight.estimators.trajectory import Behaviour, WholeEpisode
-from deadweight.fields import Field
-from deadweight.question import Question, Values
-from deadweight.weighting import Weighting
+from deadweight.question.core import Question, Values
+from deadweight.sums.fields import Field
+from deadweight.sums.weighting import Weighting
 
 
 def trajectory(question: Question, weighting: Weighting, corrected: bool) -> Family:

@@ -16,11 +16,11 @@ from functools import partial
 
 import numpy as np
 
-from deadweight.blocks import Block
 from deadweight.estimators.base import Fit
-from deadweight.summaries import KeyedSums
+from deadweight.sums.blocks import Block
+from deadweight.sums.summaries import KeyedSums
+from deadweight.sums.weighting import Weighting
 from deadweight.typing import AnyArray, FloatArray
-from deadweight.weighting import Weighting
 
 
 @dataclass(frozen=True, eq=False)

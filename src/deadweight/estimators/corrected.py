@@ -18,9 +18,9 @@ import numpy as np
 
 from deadweight.estimators.product import Terms
 from deadweight.estimators.starts import Cells, QUse
-from deadweight.fields import Field
+from deadweight.sums.fields import Field
+from deadweight.sums.weighted_block import WeightedBlock
 from deadweight.typing import FloatArray
-from deadweight.weighted_block import WeightedBlock
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@ r"""The direct method (DM): the value of pi_e in the fitted model, without any r
 .. math:: \hat G = \sum_s \hat d_0(s) \hat V_0(s)
 
 Its standard error is that of the influence of each episode on the first states, which is V_0, and on the
-model, see `deadweight.model_influence`.
+model, see `deadweight.values.model_influence`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deadweight.blocks import Block
+from deadweight.basics.memory import NUMBER, require
 from deadweight.estimators.base import Fit
-from deadweight.mdp import TabularMDP, backward
-from deadweight.memory import NUMBER, require
-from deadweight.model import Counts
-from deadweight.model_influence import FittedModel, ModelInfluence
-from deadweight.settling import Settled
+from deadweight.mdp.tabular import TabularMDP, backward
+from deadweight.sums.blocks import Block
 from deadweight.typing import FloatArray
+from deadweight.values.model import Counts
+from deadweight.values.model_influence import FittedModel, ModelInfluence
+from deadweight.values.settling import Settled
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Direct:
       horizon: steps over which the model is solved.
       gamma: discount.
       counts: what the model was fitted to; None for a given model, whose value has no sampling noise.
-      unseen: what unseen actions do in the fitted model, see `deadweight.model.fit_mdp`.
+      unseen: what unseen actions do in the fitted model, see `deadweight.values.model.fit_mdp`.
       settled: values until the end, where the model has no horizon.
     """
 

@@ -16,12 +16,12 @@ from deadweight.errors import OptionError
 from deadweight.estimators.base import Family
 from deadweight.estimators.corrected import MissingAdvantage
 from deadweight.estimators.product import ProductFamily, TermMaker, Terms
-from deadweight.question import Question
+from deadweight.question.core import Question
 from deadweight.results import About, Estimate, Interval, Verdict
-from deadweight.weighting import Weighting
+from deadweight.sums.weighting import Weighting
 
 if TYPE_CHECKING:
-    from deadweight.answers import Answers, Plan
+    from deadweight.answers.plans import Answers, Plan
 
 # The family of sums, given a question, its kept ratios, and whether the correction is added.
 Build = Callable[[Question, Weighting, bool], Family]

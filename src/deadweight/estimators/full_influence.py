@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deadweight.blocks import Block
 from deadweight.estimators.base import Family
 from deadweight.estimators.product import ProductFamily, ProductSums
 from deadweight.estimators.starts import StartFamily, Starts, UsesQ
-from deadweight.fields import Field
-from deadweight.model_influence import FittedModel
-from deadweight.question import Values
+from deadweight.question.core import Values
+from deadweight.sums.blocks import Block
+from deadweight.sums.fields import Field
 from deadweight.typing import FloatArray
+from deadweight.values.model_influence import FittedModel
 
 Influence = Callable[[Block], FloatArray]
 

@@ -18,14 +18,14 @@ from functools import partial
 
 import numpy as np
 
-from deadweight import kernel
-from deadweight.arithmetic import divide
-from deadweight.blocks import Block, powers
+from deadweight.basics.arithmetic import divide
 from deadweight.errors import EstimationError
 from deadweight.estimators.base import Fit
+from deadweight.sums import kernel
+from deadweight.sums.blocks import Block, powers
+from deadweight.sums.weighted_block import WeightedBlock
+from deadweight.sums.weighting import Weighting
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray
-from deadweight.weighted_block import WeightedBlock
-from deadweight.weighting import Weighting
 
 # Criteria that differ by less than this, relative to the sizes involved, are a tie: the rest is rounding.
 TIE = 1e-12
@@ -82,7 +82,7 @@ class Incremental:
       weighting: the ratios, with the drop applied.
       gamma: discount.
       horizon: T, the longest episode of the whole log.
-      window, variance, ended_ratios, finished: see the module and `deadweight.options`.
+      window, variance, ended_ratios, finished: see the module and `deadweight.question.options`.
     """
 
     def __init__(

@@ -18,13 +18,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from deadweight.arithmetic import divide, sums_by
-from deadweight.blocks import Block
+from deadweight.basics.arithmetic import divide, sums_by
 from deadweight.estimators.base import Fit
-from deadweight.model import successors
-from deadweight.summaries import KeyedSums
+from deadweight.sums.blocks import Block
+from deadweight.sums.summaries import KeyedSums
+from deadweight.sums.weighting import Weighting
 from deadweight.typing import FloatArray, IntArray
-from deadweight.weighting import Weighting
+from deadweight.values.model import successors
 
 
 @dataclass(frozen=True, eq=False)

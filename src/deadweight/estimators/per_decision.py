@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from deadweight.estimators.product import Normalised, Terms
-from deadweight.summaries import ColumnSums
+from deadweight.sums.summaries import ColumnSums
+from deadweight.sums.walks import Walk
+from deadweight.sums.weighted_block import WeightedBlock
 from deadweight.typing import FloatArray
-from deadweight.walks import Walk
-from deadweight.weighted_block import WeightedBlock
 
 
 @dataclass(frozen=True)

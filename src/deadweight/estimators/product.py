@@ -17,14 +17,14 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from deadweight.blocks import Block, discounted_sum, powers
 from deadweight.estimators.base import Fit
-from deadweight.running import Running, discounted, times
-from deadweight.summaries import ColumnSums, Moments
+from deadweight.sums.blocks import Block, discounted_sum, powers
+from deadweight.sums.running import Running, discounted, times
+from deadweight.sums.summaries import ColumnSums, Moments
+from deadweight.sums.walks import Walk
+from deadweight.sums.weighted_block import WeightedBlock
+from deadweight.sums.weighting import Weighting
 from deadweight.typing import BoolArray, FloatArray
-from deadweight.walks import Walk
-from deadweight.weighted_block import WeightedBlock
-from deadweight.weighting import Weighting
 
 
 class Group(Protocol):
@@ -87,7 +87,7 @@ class TermMaker(Hashable, Protocol):
         """The terms of a block.
 
         Args:
-          block: rewards, weights and members of the normaliser, see `deadweight.weighted_block`.
+          block: rewards, weights and members of the normaliser, see `deadweight.sums.weighted_block`.
           gamma: discount; terms are not discounted yet.
           finished: what ended episodes do in per-step normalisers, for `block.members`.
         """

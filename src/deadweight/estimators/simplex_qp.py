@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deadweight.memory import NUMBER, require
+from deadweight.basics.memory import NUMBER, require
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array, csr_matrix

@@ -14,14 +14,14 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from deadweight.arithmetic import sums_by
-from deadweight.blocks import Block, powers
+from deadweight.basics.arithmetic import sums_by
 from deadweight.estimators.product import Normalised, ProductFamily, ProductSums
-from deadweight.fields import Folds
-from deadweight.running import Running, scale
-from deadweight.summaries import ColumnSums, common_shift, common_unit
+from deadweight.sums.blocks import Block, powers
+from deadweight.sums.fields import Folds
+from deadweight.sums.running import Running, scale
+from deadweight.sums.summaries import ColumnSums, common_shift, common_unit
+from deadweight.sums.weighted_block import WeightedBlock
 from deadweight.typing import BoolArray, FloatArray, IntArray
-from deadweight.weighted_block import WeightedBlock
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from deadweight.blocks import Block
 from deadweight.estimators.base import Fit
 from deadweight.estimators.product import Terms
-from deadweight.running import Running
-from deadweight.summaries import Moments
-from deadweight.walks import Walk
-from deadweight.weighted_block import WeightedBlock
+from deadweight.sums.blocks import Block
+from deadweight.sums.running import Running
+from deadweight.sums.summaries import Moments
+from deadweight.sums.walks import Walk
+from deadweight.sums.weighted_block import WeightedBlock
 
 
 @dataclass(frozen=True)

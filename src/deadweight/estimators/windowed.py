@@ -16,17 +16,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deadweight.arithmetic import divide
-from deadweight.blocks import Block, powers
+from deadweight.basics.arithmetic import divide
 from deadweight.estimators.product import ProductFamily, Terms
 from deadweight.estimators.starts import Cells, QUse
-from deadweight.mdp import occupancies
-from deadweight.model import successors
-from deadweight.question import Question
-from deadweight.running import Running
+from deadweight.mdp.tabular import occupancies
+from deadweight.question.core import Question
+from deadweight.sums.blocks import Block, powers
+from deadweight.sums.running import Running
+from deadweight.sums.weighted_block import WeightedBlock
+from deadweight.sums.weighting import Weighting
 from deadweight.typing import BoolArray, FloatArray, IntArray
-from deadweight.weighted_block import WeightedBlock
-from deadweight.weighting import Weighting
+from deadweight.values.model import successors
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,11 +14,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from deadweight.answers import Answers, Plan
-from deadweight.drops import Drop
+from deadweight.answers.plans import Answers, Plan
 from deadweight.errors import EstimationError
 from deadweight.inference.betting import Lower, bounded, return_range
-from deadweight.question import Question
+from deadweight.question.core import Question
+from deadweight.question.drops import Drop
 from deadweight.results import Interval
 from deadweight.typing import FloatArray
 

@@ -19,11 +19,11 @@ from functools import partial
 
 import numpy as np
 
-from deadweight.answers import Answers, Plan, returns
-from deadweight.drops import Drop
+from deadweight.answers.plans import Answers, Plan, returns
 from deadweight.errors import EstimationError
 from deadweight.inference.episodes import WholeEpisodes, check_returns, per_episode, whole_episodes
-from deadweight.question import Question
+from deadweight.question.core import Question
+from deadweight.question.drops import Drop
 from deadweight.results import Interval
 from deadweight.typing import FloatArray
 

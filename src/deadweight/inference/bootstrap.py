@@ -17,17 +17,17 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from deadweight.answers import Answers, Plan
-from deadweight.arithmetic import divide
-from deadweight.blocks import Block, powers
-from deadweight.drops import Drop
+from deadweight.answers.plans import Answers, Plan
+from deadweight.basics.arithmetic import divide
 from deadweight.errors import EstimationError
 from deadweight.estimators.product import ProductFamily, Terms
 from deadweight.inference.episodes import first_episodes, influences
 from deadweight.inference.poisson import poisson_weights
-from deadweight.reduction import reduce_log
+from deadweight.question.drops import Drop
 from deadweight.results import Interval
-from deadweight.summaries import ColumnSums
+from deadweight.sums.blocks import Block, powers
+from deadweight.sums.reduction import reduce_log
+from deadweight.sums.summaries import ColumnSums
 from deadweight.typing import FloatArray, IntArray
 
 # Copies are made for so many (episode, resample) cells at a time: they stay in cache.

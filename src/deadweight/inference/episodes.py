@@ -7,13 +7,13 @@ from functools import partial
 
 import numpy as np
 
-from deadweight import reduction
-from deadweight.answers import Answers, Compute, Plan
-from deadweight.blocks import Block
+from deadweight.answers.plans import Answers, Compute, Plan
 from deadweight.errors import DataError
-from deadweight.question import Question
+from deadweight.question.core import Question
+from deadweight.sums import reduction
+from deadweight.sums.blocks import Block
+from deadweight.sums.weighting import Weighting
 from deadweight.typing import FloatArray, IntArray
-from deadweight.weighting import Weighting
 
 
 def first_episodes(question: Question) -> IntArray:

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from deadweight.answers import Answers, Plan
-from deadweight.drops import Drop
+from deadweight.answers.plans import Answers, Plan
 from deadweight.errors import OptionError, did_you_mean
 from deadweight.inference.bernstein import bernstein
 from deadweight.inference.betting import guaranteed
 from deadweight.inference.bootstrap import bca, percentile
 from deadweight.inference.student_t import auto, student_t
-from deadweight.options import Options
-from deadweight.question import Question
+from deadweight.question.core import Question
+from deadweight.question.drops import Drop
+from deadweight.question.options import Options
 from deadweight.results import Interval
 
 Choose = Callable[[Question], Drop]

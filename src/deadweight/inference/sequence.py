@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.answers import Plan
-from deadweight.drops import drop_of
+from deadweight.answers.plans import Plan
 from deadweight.errors import DataError, OptionError
 from deadweight.estimators.names import estimator_of
 from deadweight.inference.betting import LOG_BET, LOG_STAY, climb, log_sum
 from deadweight.inference.episodes import check_returns, whole_episodes
-from deadweight.logs import in_memory
-from deadweight.options import Options
-from deadweight.question import ask
-from deadweight.trajectories import Trajectories
+from deadweight.log.interface import in_memory
+from deadweight.log.trajectories import Trajectories
+from deadweight.question.core import ask
+from deadweight.question.drops import drop_of
+from deadweight.question.options import Options
 from deadweight.typing import FloatArray
 
 # Wealth may pass the threshold by rounding alone; the bound moves when it passes by more.

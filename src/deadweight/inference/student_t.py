@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 
-from deadweight.answers import Answers, Plan
+from deadweight.answers.plans import Answers, Plan
 from deadweight.results import Interval
 
 # Degrees of freedom below this are rounding: one episode has all the weight.

@@ -12,7 +12,7 @@ import gymnasium  # noqa: TID253
 import numpy as np
 
 from deadweight import domains
-from deadweight.simulate import RowSampler
+from deadweight.mdp.simulate import RowSampler
 
 
 class DomainEnv(gymnasium.Env[np.int64, np.int64]):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from deadweight.errors import MDPError, MissingExtra
-from deadweight.mdp import TabularMDP
+from deadweight.mdp.tabular import TabularMDP
 
 
 def mdp_from_gymnasium(env: Any, horizon: int | None = None, d0: Any = None) -> TabularMDP:

@@ -13,9 +13,9 @@ from typing import IO, Any
 
 import numpy as np
 
+from deadweight.basics.memory import require
 from deadweight.errors import PolicyError, TooLarge, first_few
 from deadweight.io.findings import show
-from deadweight.memory import require
 from deadweight.typing import AnyArray
 
 LABELS = ("states", "actions")

@@ -18,7 +18,7 @@ from deadweight.io.part_ids import check_ids, scattered
 from deadweight.io.part_log import CommonLabels, checked_log, in_common_labels, in_part, part_table, plain_log
 from deadweight.io.parts import Part
 from deadweight.io.table import LogTable
-from deadweight.trajectories import Trajectories
+from deadweight.log.trajectories import Trajectories
 from deadweight.typing import Labels
 
 

@@ -14,7 +14,7 @@ from typing import Any, Generic, Literal, TypeVar
 import numpy as np
 
 from deadweight.errors import DataError
-from deadweight.labels import plain
+from deadweight.log.labels import plain
 from deadweight.typing import AnyArray
 
 Severity = Literal["error", "warning", "info"]

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from deadweight.io.columns import EXACT_IN_FLOAT, as_whole, decoded, is_text, to_numpy
-from deadweight.labels import encode
+from deadweight.log.labels import encode
 from deadweight.typing import AnyArray, BoolArray, IntArray, Labels
 
 
@@ -92,7 +92,7 @@ def join_labels(first: LabelColumn, second: LabelColumn) -> LabelColumn | None:
 
 
 def index_labels(column: LabelColumn, what: str) -> tuple[IntArray, Labels]:
-    """Index of each row's label in the order of `deadweight.labels`, -1 where missing, and the labels."""
+    """Index of each row's label in the order of `deadweight.log.labels`, -1 where missing, and the labels."""
     present = ~column.missing
     if column.distinct is None:
         codes = np.full(len(column.values), -1, dtype=np.int64)

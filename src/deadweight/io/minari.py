@@ -9,7 +9,7 @@ import numpy as np
 
 from deadweight.errors import DataError, MissingExtra
 from deadweight.io.findings import show
-from deadweight.trajectories import Trajectories
+from deadweight.log.trajectories import Trajectories
 from deadweight.typing import AnyArray, FloatArray
 
 PROBABILITIES = ("behaviour_prob", "behavior_prob", "propensity")

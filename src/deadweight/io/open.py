@@ -12,9 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from deadweight.ends import TimeLimit, checked
 from deadweight.errors import assume
-from deadweight.executors import Executor, executor_for
 from deadweight.io.fetch import first_table, whole_part
 from deadweight.io.footer_check import check_footers
 from deadweight.io.parquet import are_parquet
@@ -22,7 +20,9 @@ from deadweight.io.parts import PART_ROWS
 from deadweight.io.read import log_of
 from deadweight.io.stream import OutOfOrder, Stream, Watch, open_stream
 from deadweight.io.table import LogTable, open_table
-from deadweight.logs import LogLike
+from deadweight.log.interface import LogLike
+from deadweight.sums.ends import TimeLimit, checked
+from deadweight.sums.executors import Executor, executor_for
 
 Source = LogLike | str | Path | Sequence[str | Path]
 Look = Callable[[LogTable, bool], None]
@@ -49,7 +49,7 @@ def open_log(
     Args:
       source: a log, or the path (or paths) of one on disk.
       columns: our column names -> yours, where they differ.
-      workers, ray_address: who reads and sums Parquet; see `deadweight.executors`.
+      workers, ray_address: who reads and sums Parquet; see `deadweight.sums.executors`.
       part_rows: most rows of a part. A log that fits in one part is read whole.
       stream: False reads Parquet whole, however large it is.
       watch: called with a `Progress` after every part.

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from deadweight import kernel
 from deadweight.io.findings import LogProblem
 from deadweight.io.frames import Columns
 from deadweight.io.part_ids import wrong_footer
@@ -21,8 +20,9 @@ from deadweight.io.read import log_of
 from deadweight.io.requirements.probabilities import SMALLEST
 from deadweight.io.requirements.values import LARGEST
 from deadweight.io.table import LogTable
-from deadweight.labels import positions
-from deadweight.trajectories import Trajectories
+from deadweight.log.labels import positions
+from deadweight.log.trajectories import Trajectories
+from deadweight.sums import kernel
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray, Labels
 
 UNKNOWN = -1

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from deadweight.basics.memory import require_table
 from deadweight.errors import PolicyError
 from deadweight.io.array_files import read_arrays
 from deadweight.io.columns import read_numbers
@@ -16,8 +17,7 @@ from deadweight.io.frames import read_columns
 from deadweight.io.label_columns import index_labels, read_labels
 from deadweight.io.schema import match_columns
 from deadweight.io.sizes import unreadable
-from deadweight.memory import require_table
-from deadweight.policies import TabularPolicy
+from deadweight.policy.policies import TabularPolicy
 from deadweight.typing import AnyArray, FloatArray
 
 COLUMNS = ("state", "action", "prob")

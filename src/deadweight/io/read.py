@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from deadweight.ends import TimeLimit, assumption, checked, inferred_limit
 from deadweight.errors import assume
 from deadweight.io.findings import LogProblem, how_many
 from deadweight.io.requirements import unmet
 from deadweight.io.table import LogTable, open_table
-from deadweight.trajectories import Trajectories
+from deadweight.log.trajectories import Trajectories
+from deadweight.sums.ends import TimeLimit, assumption, checked, inferred_limit
 
 
 def read(
@@ -23,7 +23,7 @@ def read(
         lazy), pyarrow or duckdb table; or a dict of columns.
       columns: our column names -> yours, where they differ.
       time_limit: for a table without `terminated` and `truncated`: episodes of exactly so many steps were
-        cut; None: all ended by themselves; "infer": see `deadweight.ends`, with a warning of class
+        cut; None: all ended by themselves; "infer": see `deadweight.sums.ends`, with a warning of class
         `errors.Assumption` where a limit is found. Flags in the table always win.
 
     The columns are episode, step, state, action, reward, and optionally behaviour_prob (or propensity),

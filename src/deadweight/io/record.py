@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from deadweight.errors import DataError, MissingExtra, OptionError, PolicyError
-from deadweight.labels import plain
-from deadweight.policies import TabularPolicy
-from deadweight.trajectories import Trajectories
+from deadweight.log.labels import plain
+from deadweight.log.trajectories import Trajectories
+from deadweight.policy.policies import TabularPolicy
 from deadweight.typing import FloatArray
 
 Acting = Callable[[Any], npt.ArrayLike]

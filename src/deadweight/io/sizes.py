@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from deadweight.basics.memory import NUMBER, allowed, in_words, require
 from deadweight.io.findings import show
-from deadweight.memory import NUMBER, allowed, in_words, require
 
 # A column is held as it was read, as numbers, sorted, and in the log: measured 3 to 4 times its numbers.
 COPIES = 4

@@ -17,11 +17,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from deadweight.blocks import Block
-from deadweight.census import Census
-from deadweight.ends import TimeLimit, assumption, checked, count_ends
 from deadweight.errors import assume
-from deadweight.executors import Executor, Serial
 from deadweight.io.external_sort import by_episode
 from deadweight.io.fetch import Fetched, fetch, logs_of, whole_part
 from deadweight.io.findings import LogProblem
@@ -31,11 +27,15 @@ from deadweight.io.part_log import CommonLabels
 from deadweight.io.parts import PART_ROWS, Part, cut, in_order
 from deadweight.io.schema import match_columns
 from deadweight.io.stream_labels import common_labels
-from deadweight.logs import Check, LogLabels
-from deadweight.reduction import reduce_log
-from deadweight.stored import Stored
-from deadweight.summaries import KeyedSums
-from deadweight.trajectories import Trajectories
+from deadweight.log.census import Census
+from deadweight.log.interface import Check, LogLabels
+from deadweight.log.trajectories import Trajectories
+from deadweight.sums.blocks import Block
+from deadweight.sums.ends import TimeLimit, assumption, checked, count_ends
+from deadweight.sums.executors import Executor, Serial
+from deadweight.sums.reduction import reduce_log
+from deadweight.sums.stored import Stored
+from deadweight.sums.summaries import KeyedSums
 from deadweight.typing import BoolArray
 
 # Columns that do not say how episodes end.

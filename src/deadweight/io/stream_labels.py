@@ -10,18 +10,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deadweight.executors import Executor
 from deadweight.io.fetch import whole_part
 from deadweight.io.footers import Bounds
 from deadweight.io.label_columns import as_labels, as_one_kind
 from deadweight.io.parquet import ParquetFiles
 from deadweight.io.part_log import CommonLabels
 from deadweight.io.parts import Part
-from deadweight.labels import encode, plain
-from deadweight.trajectories import Trajectories
+from deadweight.log.labels import encode, plain
+from deadweight.log.trajectories import Trajectories
+from deadweight.sums.executors import Executor
 from deadweight.typing import AnyArray
 
-# Labels up to this are indices whatever else there is; see `deadweight.labels`.
+# Labels up to this are indices whatever else there is; see `deadweight.log.labels`.
 ALWAYS_DENSE = 1_000
 
 
@@ -69,7 +69,7 @@ class FoundLabels:
         )
 
     def labels(self) -> CommonLabels:
-        """In the order of `deadweight.labels`."""
+        """In the order of `deadweight.log.labels`."""
         return CommonLabels(encode(self.states, "state")[1], encode(self.actions, "action")[1])
 
 

@@ -28,7 +28,7 @@ from deadweight.io.findings import LogProblem, how_many, show
 from deadweight.io.frames import Columns, Kinds, read_columns
 from deadweight.io.label_columns import LabelColumn, index_labels, join_labels, read_labels
 from deadweight.io.schema import match_columns
-from deadweight.trajectories import Trajectories
+from deadweight.log.trajectories import Trajectories
 from deadweight.typing import AnyArray, BoolArray, IntArray, Labels
 
 

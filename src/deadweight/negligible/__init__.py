@@ -10,7 +10,7 @@ Example:
 """
 
 from deadweight.negligible.covariance import covariance
-from deadweight.negligible.coverage import DropWarning
+from deadweight.negligible.extremes import DropWarning
 from deadweight.negligible.lift import lift
 from deadweight.negligible.path import EpsilonPath, epsilon_path
 from deadweight.negligible.q_gap import q_gap

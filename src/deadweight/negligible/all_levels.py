@@ -12,11 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deadweight.arithmetic import divide
-from deadweight.blocks import Block, powers
+from deadweight.basics.arithmetic import divide
 from deadweight.estimators.estimator import Estimator
-from deadweight.fields import stacked
-from deadweight.level_walks import (
+from deadweight.negligible.columns import Columns
+from deadweight.negligible.levels import Levels
+from deadweight.question.core import Question
+from deadweight.sums.blocks import Block, powers
+from deadweight.sums.fields import stacked
+from deadweight.sums.level_walks import (
     LevelFactors,
     LevelInfluences,
     LevelSums,
@@ -24,12 +27,9 @@ from deadweight.level_walks import (
     LevelWalk,
     NestedDrops,
 )
-from deadweight.negligible.columns import Columns
-from deadweight.negligible.levels import Levels
-from deadweight.question import Question
-from deadweight.reduction import reduce_log
+from deadweight.sums.reduction import reduce_log
+from deadweight.sums.weighting import Weighting
 from deadweight.typing import FloatArray
-from deadweight.weighting import Weighting
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from deadweight.answers import FEW_EPISODES, Answers, Plan
-from deadweight.drops import NOTHING_DROPPED
+from deadweight.answers.plans import FEW_EPISODES, Answers, Plan
 from deadweight.estimators.estimator import Estimator
 from deadweight.estimators.names import BUILT_IN
 from deadweight.negligible.columns import Columns
-from deadweight.question import Question
+from deadweight.question.core import Question
+from deadweight.question.drops import NOTHING_DROPPED
 from deadweight.typing import FloatArray
 
 ANCHOR = "WDR"

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 from deadweight.errors import DropError, EstimationError, did_you_mean
 from deadweight.estimators.estimator import Estimator
+from deadweight.log.state_sets import StateSet
+from deadweight.log.trajectories import Trajectories
 from deadweight.negligible.covariance import covariance_set
 from deadweight.negligible.path import ANCHORED, path_of
 from deadweight.negligible.q_gap import states_below
 from deadweight.negligible.return_test import return_set
-from deadweight.question import Question
-from deadweight.states import StateSet
-from deadweight.trajectories import Trajectories
+from deadweight.question.core import Question
 
 # Doubly robust estimates drop more, and lean on the model where they do: it must have seen more.
 MIN_VISITS, MIN_VISITS_DOUBLY_ROBUST = 3, 5

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deadweight.answers import Answers, Plan
-from deadweight.drops import Drop
+from deadweight.answers.plans import Answers, Plan
 from deadweight.estimators.estimator import Estimator
 from deadweight.negligible.levels import Levels
-from deadweight.question import Question
+from deadweight.question.core import Question
+from deadweight.question.drops import Drop
 from deadweight.typing import FloatArray
 
 # Levels of one fold: what a block keeps for each of them stays small.

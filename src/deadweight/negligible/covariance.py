@@ -19,16 +19,16 @@ import numpy as np
 import numpy.typing as npt
 
 from deadweight.errors import EstimationError, OptionError
-from deadweight.logs import in_memory
-from deadweight.mdp import check_gamma
-from deadweight.negligible.coverage import warn_if_extreme
+from deadweight.log.interface import in_memory
+from deadweight.log.state_sets import StateSet
+from deadweight.log.trajectories import Trajectories
+from deadweight.mdp.tabular import check_gamma
+from deadweight.negligible.extremes import warn_if_extreme
 from deadweight.negligible.factors import Factors, SetMoments, factors
-from deadweight.pairs import PolicyPair, pair_policies
-from deadweight.policies import TabularPolicy
-from deadweight.states import StateSet
-from deadweight.trajectories import Trajectories
+from deadweight.policy.policies import TabularPolicy
+from deadweight.sums.pairs import PolicyPair, pair_policies
+from deadweight.sums.weighting import refuse_unsupported
 from deadweight.typing import FloatArray, IntArray
-from deadweight.weighting import refuse_unsupported
 
 # Equal sets differ by rounding; only what is lower by more than this counts as lower.
 TIE = 1e-12

@@ -16,14 +16,14 @@ from functools import cached_property
 
 import numpy as np
 
-from deadweight.fields import Table
-from deadweight.memory import NUMBER, require
-from deadweight.pairs import PolicyPair
-from deadweight.running import SAFE_LOG, largest_log, scale
-from deadweight.summaries import NOTHING
-from deadweight.trajectories import Trajectories
+from deadweight.basics.memory import NUMBER, require
+from deadweight.log.trajectories import Trajectories
+from deadweight.sums.fields import Table
+from deadweight.sums.pairs import PolicyPair
+from deadweight.sums.running import SAFE_LOG, largest_log, scale
+from deadweight.sums.summaries import NOTHING
+from deadweight.sums.weighting import Weighting, quotient
 from deadweight.typing import BoolArray, FloatArray, IntArray
-from deadweight.weighting import Weighting, quotient
 
 # Moments are found from sums; relative to the mean square this bounds what that loses.
 ROUNDING = 1e-12

@@ -8,10 +8,10 @@ from typing import overload
 
 import numpy as np
 
+from deadweight.log.state_sets import StateSet
 from deadweight.negligible.q_gap import may_drop
-from deadweight.question import Question
+from deadweight.question.core import Question
 from deadweight.results.saved import saved
-from deadweight.states import StateSet
 from deadweight.typing import BoolArray, FloatArray, IntArray, Labels
 
 

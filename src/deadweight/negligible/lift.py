@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from deadweight.mdp import TabularMDP
-from deadweight.states import StateSet
+from deadweight.log.state_sets import StateSet
+from deadweight.mdp.tabular import TabularMDP
 
 TOLERANCE = 1e-12
 

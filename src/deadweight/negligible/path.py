@@ -20,19 +20,19 @@ import numpy.typing as npt
 from deadweight.errors import EstimationError
 from deadweight.estimators.estimator import Estimator
 from deadweight.estimators.names import estimator_of
-from deadweight.logs import LogLike
+from deadweight.log.interface import LogLike
+from deadweight.log.state_sets import StateSet
 from deadweight.negligible.all_levels import all_levels
 from deadweight.negligible.anchor import strays
 from deadweight.negligible.columns import Columns, level_by_level
 from deadweight.negligible.levels import Levels, LevelSets, make_levels
 from deadweight.negligible.sweep import sweep
-from deadweight.options import read_options
-from deadweight.policies import TabularPolicy
-from deadweight.question import Question, ask
+from deadweight.policy.policies import TabularPolicy
+from deadweight.question.core import Question, ask
+from deadweight.question.options import read_options
 from deadweight.results.base import SCHEMA, Result, finite, frame
 from deadweight.results.saved import saved
 from deadweight.results.shown import html_table, new_figure
-from deadweight.states import StateSet
 from deadweight.typing import FloatArray, IntArray
 
 QUANTILES = 25
@@ -182,7 +182,7 @@ def epsilon_path(
       min_visits: a state may be dropped only if every action on which the policies differ was seen there so
         often; see `q_gap`.
       gamma: discount.
-      **options: see `deadweight.options.Options`.
+      **options: see `deadweight.question.options.Options`.
 
     Example:
       >>> from deadweight.domains import stochastic_lift

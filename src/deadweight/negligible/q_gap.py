@@ -11,16 +11,16 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from deadweight.behaviour import estimate_behaviour
 from deadweight.errors import OptionError
-from deadweight.logs import in_memory
-from deadweight.mdp import TabularMDP
-from deadweight.negligible.coverage import warn_if_extreme
-from deadweight.options import Options
-from deadweight.policies import TabularPolicy
-from deadweight.question import Question, ask
-from deadweight.states import StateSet
-from deadweight.trajectories import Trajectories
+from deadweight.log.interface import in_memory
+from deadweight.log.state_sets import StateSet
+from deadweight.log.trajectories import Trajectories
+from deadweight.mdp.tabular import TabularMDP
+from deadweight.negligible.extremes import warn_if_extreme
+from deadweight.policy.behaviour import estimate_behaviour
+from deadweight.policy.policies import TabularPolicy
+from deadweight.question.core import Question, ask
+from deadweight.question.options import Options
 from deadweight.typing import BoolArray
 
 # Actions whose probabilities differ by less than this do not need to have been seen.
@@ -50,7 +50,7 @@ def q_gap(
       gamma: discount.
       unseen: what an action never seen does in the model; see `fit_mdp`.
       model: a `TabularMDP` to use instead of the fitted one.
-      solve: over how many steps; see `deadweight.options.Options`.
+      solve: over how many steps; see `deadweight.question.options.Options`.
 
     Example:
       >>> from deadweight.domains import deterministic_lift

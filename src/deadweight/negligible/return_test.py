@@ -14,16 +14,16 @@ from functools import partial
 
 import numpy as np
 
-from deadweight.blocks import Block
+from deadweight.basics.memory import require_table
 from deadweight.errors import OptionError
-from deadweight.logs import require_log
-from deadweight.mdp import check_gamma
-from deadweight.memory import require_table
-from deadweight.negligible.coverage import warn_if_extreme
-from deadweight.reduction import reduce_log
-from deadweight.states import StateSet
-from deadweight.summaries import Pieces
-from deadweight.trajectories import Trajectories
+from deadweight.log.interface import require_log
+from deadweight.log.state_sets import StateSet
+from deadweight.log.trajectories import Trajectories
+from deadweight.mdp.tabular import check_gamma
+from deadweight.negligible.extremes import warn_if_extreme
+from deadweight.sums.blocks import Block
+from deadweight.sums.reduction import reduce_log
+from deadweight.sums.summaries import Pieces
 from deadweight.typing import FloatArray, IntArray
 
 # Relative to the largest return of a state: spreads below it are rounding.

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from deadweight.blocks import Block, powers
-from deadweight.fields import Field
 from deadweight.negligible.levels import Levels
+from deadweight.sums.blocks import Block, powers
+from deadweight.sums.fields import Field
+from deadweight.sums.weighting import Weighting
 from deadweight.typing import FloatArray
-from deadweight.weighting import Weighting
 
 
 class Runs:

@@ -15,18 +15,18 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.arithmetic import divide
-from deadweight.blocks import Block
+from deadweight.basics.arithmetic import divide
 from deadweight.estimators.estimator import Estimator
 from deadweight.negligible.columns import Columns
 from deadweight.negligible.levels import Levels
 from deadweight.negligible.runs import Runs
-from deadweight.question import Question
-from deadweight.reduction import reduce_log
-from deadweight.running import SAFE_LOG
-from deadweight.summaries import Extent, Total
+from deadweight.question.core import Question
+from deadweight.sums.blocks import Block
+from deadweight.sums.reduction import reduce_log
+from deadweight.sums.running import SAFE_LOG
+from deadweight.sums.summaries import Extent, Total
+from deadweight.sums.weighting import Weighting
 from deadweight.typing import BoolArray, FloatArray
-from deadweight.weighting import Weighting
 
 BLOCK_CELLS = 1 << 20
 # Relative error that swept sums may have.

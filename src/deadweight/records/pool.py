@@ -1,7 +1,7 @@
 """Independent calls side by side: results as they come, in processes that end with the one that started them.
 
 Workers are fresh processes with one thread each for linear algebra, so that numbers do not depend on how many
-there are. Executors (`deadweight.executors`) are for parts of one log, in order; these calls share nothing.
+there are. Executors (`deadweight.sums.executors`) are for parts of one log, in order; these share nothing.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from itertools import islice
 from typing import Any, TypeVar
 
+from deadweight.basics.threads import one_thread
 from deadweight.errors import OutputError
-from deadweight.threads import one_thread
 
 START = "spawn"
 

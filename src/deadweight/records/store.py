@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from deadweight.atomic import write_whole, writing
+from deadweight.basics.atomic import write_whole, writing
 from deadweight.records.lines import Entry, Key, Record, decode, encode
 from deadweight.records.lock import locked
 

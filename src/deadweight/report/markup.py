@@ -2,7 +2,7 @@
 
 Whatever is not `Markup` already is escaped, in element content and in attributes. Labels come from other
 people's logs and may hold HTML, quotes or line breaks;
-`deadweight.labels.visible` shows them as they are.
+`deadweight.log.labels.visible` shows them as they are.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from deadweight.atomic import write_text
+from deadweight.basics.atomic import write_text
 from deadweight.errors import OutputError
 from deadweight.report.content import gather
 from deadweight.report.page import render

@@ -1,4 +1,4 @@
-"""Blend: what a mix of several estimates is made of, as data; see `deadweight.blending`."""
+"""Blend: what a mix of several estimates is made of, as data; see `deadweight.blend.mixing`."""
 
 from __future__ import annotations
 

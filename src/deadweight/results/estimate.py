@@ -14,7 +14,7 @@ from deadweight.results.shown import forest, html_table
 from deadweight.typing import FloatArray
 
 if TYPE_CHECKING:
-    from deadweight.misfit import Misfit
+    from deadweight.answers.misfit import Misfit
 
 ASK = "Ask for it: pass also=[{!r}]{}."
 OR_INTERVAL = ", or an interval"

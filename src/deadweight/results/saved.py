@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from deadweight._version import __version__
-from deadweight.atomic import write_text
+from deadweight.basics.atomic import write_text
 from deadweight.errors import DataError, OutputError
 from deadweight.results.base import SCHEMA, Result
 

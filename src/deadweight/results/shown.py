@@ -8,7 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from deadweight.errors import MissingExtra
-from deadweight.labels import visible
+from deadweight.log.labels import visible
 
 if TYPE_CHECKING:
     from deadweight.results.estimate import Estimate

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from deadweight.estimate import evaluate
-from deadweight.negligible.coverage import DropWarning
+from deadweight.negligible.extremes import DropWarning
 from deadweight.studies.problems import StudyProblem, study_problems
 from deadweight.studies.runs import Stores, first_runs, make_runs, open_stores
 from deadweight.typing import FloatArray

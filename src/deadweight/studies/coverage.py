@@ -18,17 +18,17 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.behaviour import estimate_behaviour
 from deadweight.domains import Problem, inventory, stochastic_lift
 from deadweight.estimate import estimate, evaluate
-from deadweight.mdp import TabularMDP, policy_value
-from deadweight.negligible.coverage import DropWarning
+from deadweight.log.trajectories import Trajectories
+from deadweight.mdp.tabular import TabularMDP, policy_value
+from deadweight.mdp.transitions import entry_rows
+from deadweight.negligible.extremes import DropWarning
+from deadweight.policy.behaviour import estimate_behaviour
 from deadweight.results import Estimate
 from deadweight.results.evaluation import Evaluation
 from deadweight.studies.problems import StudyProblem, study_problems
 from deadweight.studies.runs import Stores, make_runs, open_stores
-from deadweight.trajectories import Trajectories
-from deadweight.transitions import entry_rows
 from deadweight.typing import FloatArray
 from deadweight.verdict import verdict
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from deadweight.atomic import write_text, writing
+from deadweight.basics.atomic import write_text, writing
 from deadweight.studies.coverage import AUTO, Row, stores
 from deadweight.studies.runs import first_runs
 

@@ -19,11 +19,11 @@ from deadweight.domains.problem import as_policy
 from deadweight.errors import Assumption
 from deadweight.estimate import estimate, evaluate
 from deadweight.io import read
-from deadweight.mdp import TabularMDP
-from deadweight.simulate import simulate
+from deadweight.log.trajectories import Trajectories
+from deadweight.mdp.simulate import simulate
+from deadweight.mdp.tabular import TabularMDP
 from deadweight.studies.problems import StudyProblem, conveyor_belt, random_problem, windy_grid
 from deadweight.studies.runs import first_runs, make_runs, open_stores
-from deadweight.trajectories import Trajectories
 
 SEED = 812
 EPISODES = 2_000

@@ -12,7 +12,7 @@ import numpy as np
 
 from deadweight.domains import Problem
 from deadweight.domains.problem import as_policy
-from deadweight.mdp import TabularMDP
+from deadweight.mdp.tabular import TabularMDP
 from deadweight.studies.problems import StudyProblem, random_problem, with_policies
 from deadweight.typing import FloatArray
 

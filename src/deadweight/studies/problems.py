@@ -13,9 +13,9 @@ import numpy as np
 
 from deadweight.domains import Problem, inventory, stochastic_lift, taxi
 from deadweight.domains.problem import as_policy, softmax
-from deadweight.mdp import TabularMDP, q_values
-from deadweight.policies import TabularPolicy
-from deadweight.trajectories import Trajectories
+from deadweight.log.trajectories import Trajectories
+from deadweight.mdp.tabular import TabularMDP, q_values
+from deadweight.policy.policies import TabularPolicy
 from deadweight.typing import FloatArray, IntArray
 
 

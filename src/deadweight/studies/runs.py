@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from deadweight._version import __version__
-from deadweight.atomic import check_folder
+from deadweight.basics.atomic import check_folder
 from deadweight.records import Job, Record, Store, digest, fill, remarks
 from deadweight.studies.problems import StudyProblem
 

@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.chains import average_actions, check_terminates, reached, sum_until_end
-from deadweight.mdp import TabularMDP, backward, check_gamma, checked_horizon, policy_table
-from deadweight.transitions import entry_rows
+from deadweight.mdp.chains import average_actions, check_terminates, reached, sum_until_end
+from deadweight.mdp.tabular import TabularMDP, backward, check_gamma, checked_horizon, policy_table
+from deadweight.mdp.transitions import entry_rows
 from deadweight.typing import FloatArray
 
 # Until termination, the sum over time stops where what is left cannot change the result.

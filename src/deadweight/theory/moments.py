@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deadweight.chains import average_actions, check_terminates, reached, sum_until_end
 from deadweight.errors import DropError, MDPError, UnknownEstimator, did_you_mean
-from deadweight.mdp import TabularMDP, check_gamma, checked_horizon, policy_table, policy_value
-from deadweight.states import StateSet
-from deadweight.transitions import entry_rows
+from deadweight.log.state_sets import StateSet
+from deadweight.mdp.chains import average_actions, check_terminates, reached, sum_until_end
+from deadweight.mdp.tabular import TabularMDP, check_gamma, checked_horizon, policy_table, policy_value
+from deadweight.mdp.transitions import entry_rows
 from deadweight.typing import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from deadweight.transitions import Sparse
+    from deadweight.mdp.transitions import Sparse
 
 ESTIMATORS = ("IS", "SIS", "PDIS", "SPDIS")
 

@@ -6,7 +6,7 @@ from math import ceil
 from typing import Any
 
 from deadweight.errors import OptionError
-from deadweight.mdp import TabularMDP
+from deadweight.mdp.tabular import TabularMDP
 from deadweight.theory.moments import moments
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from deadweight.checks import look_like_logs
 from deadweight.io.findings import Check, Found, show
 from deadweight.io.table import LogTable
+from deadweight.log.checks import look_like_logs
 
 TOLERANCE = 1e-6  # single precision
 SMALLEST = 1e-100  # below, it is as good as 0, and its inverse overflows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from deadweight.background.data import DataCard
-from deadweight.labels import visible
+from deadweight.log.labels import visible
 from deadweight.report.content import Content
 from deadweight.report.markup import Markup, element
 from deadweight.report.numbers import count, share, significant

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from deadweight.labels import visible
+from deadweight.log.labels import visible
 from deadweight.report.charts.forest import forest
 from deadweight.report.charts.svg import diamond, line
 from deadweight.report.content import Content

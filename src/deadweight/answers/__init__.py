@@ -1,0 +1,1 @@
+"""Plans, the passes that they need, and whether the model fits."""

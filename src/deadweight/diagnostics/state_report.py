@@ -1,0 +1,192 @@
+r"""The state report: what each state costs in variance, and what dropping it would cost in bias.
+
+A state is worth dropping when its variance cost is high and its bias small. The bias of a drop D is the sum
+of its states' contributions
+
+.. math:: -\sum_t \gamma^t d_t(s) \, \delta_t(s), \qquad
+   \delta_t(s) = \sum_a (\pi_e(a|s) - \pi_b(a|s)) \, Q_t(s, a)
+
+with d_t the state distribution of mu_D, the policy equal to pi_b in D and to pi_e elsewhere: exactly the
+model's V(mu_D) - V(pi_e). For a state that is not dropped it is what it would add, to first order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from deadweight.diagnostics.variance_cost import variance_costs
+from deadweight.estimators.names import estimator_of
+from deadweight.log.interface import LogLike
+from deadweight.log.labels import plain
+from deadweight.mdp.chains import average_actions
+from deadweight.negligible.automatic import states_by_rule
+from deadweight.policy.policies import TabularPolicy
+from deadweight.question.core import Question, ask
+from deadweight.question.drops import Drop, drop_of
+from deadweight.question.options import read_options
+from deadweight.typing import BoolArray, FloatArray
+from deadweight.values.settling import occupancy
+
+COLUMNS = ("state", "visits", "chi2", "variance_cost", "bias", "gap", "dropped")
+# A rule that depends on the estimator chooses for this one.
+RULE_FOR = "WSPDIS"
+
+
+@dataclass(frozen=True, eq=False)
+class StateReport:
+    """One entry for each visited state, dearest in variance first.
+
+    Attributes:
+      labels: what the user calls each state.
+      visits: logged visits.
+      chi2: sum_a pi_e^2 / pi_b - 1, the variance of one ratio; infinite where pi_b never does what pi_e may.
+      variance_cost: log E[B^2] minus the same with this state dropped, nothing else being dropped.
+      bias: contribution to V(mu_D) - V(pi_e), in units of the return.
+      gap: largest difference that one action can make, max_t (max_a Q - min_a Q).
+      dropped: whether the state is in D.
+
+    Example:
+      >>> from deadweight.domains import deterministic_lift
+      >>> lift = deterministic_lift(7)
+      >>> report = state_report(lift.sample(1000), lift.pi_e, lift.pi_b, drop=[1, 3])
+      >>> round(report.total_bias, 9) == 0, int(report.dropped.sum())
+      (True, 2)
+    """
+
+    labels: list[Any]
+    visits: FloatArray
+    chi2: FloatArray
+    variance_cost: FloatArray
+    bias: FloatArray
+    gap: FloatArray
+    dropped: BoolArray
+
+    @property
+    def total_bias(self) -> float:
+        """Bias of the drop in the model, V(mu_D) - V(pi_e)."""
+        return float(self.bias[self.dropped].sum())
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Plain Python values, one dictionary a state."""
+        columns = (self.visits.astype(int), self.chi2, self.variance_cost, self.bias, self.gap, self.dropped)
+        table = zip(self.labels, *(column.tolist() for column in columns), strict=True)
+        return [dict(zip(COLUMNS, row, strict=True)) for row in table]
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame if pandas is installed, else a pyarrow Table."""
+        try:
+            import pandas
+        except ImportError:
+            import pyarrow
+
+            return pyarrow.Table.from_pylist(self.rows())
+        return pandas.DataFrame(self.rows(), columns=list(COLUMNS))
+
+    def cells(self) -> list[list[str]]:
+        """The table as text, one list a state."""
+        return [
+            [
+                str(row["state"]),
+                f"{row['visits']:,}",
+                f"{row['chi2']:.3g}",
+                f"{row['variance_cost']:.4f}",
+                f"{row['bias']:+.4f}",
+                f"{row['gap']:.4g}",
+                "yes" if row["dropped"] else "no",
+            ]
+            for row in self.rows()
+        ]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __str__(self) -> str:
+        rows = [[name.replace("_", " ") for name in COLUMNS], *self.cells()]
+        widths = [max(len(row[j]) for row in rows) for j in range(len(COLUMNS))]
+        lines = (
+            "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows
+        )
+        return "\n".join(lines)
+
+
+def state_report(
+    log: LogLike,
+    pi_e: TabularPolicy | npt.ArrayLike,
+    pi_b: TabularPolicy | npt.ArrayLike | None = None,
+    drop: Any = None,
+    gamma: float = 1.0,
+    **options: Any,
+) -> StateReport:
+    """Variance cost and bias of every visited state.
+
+    Args:
+      log: episodes of the behaviour policy.
+      pi_e: evaluation policy.
+      pi_b: behaviour policy; None takes the log's propensities, and the observed policy for what needs all
+        actions.
+      drop: the states to mark as dropped: a `StateSet`, labels, flags, or a rule such as "auto".
+      gamma: discount.
+      **options: of the model, `model=`, `unseen=` and `solve=`.
+
+    Example:
+      >>> from deadweight.domains import deterministic_lift
+      >>> lift = deterministic_lift(7)
+      >>> report = state_report(lift.sample(1000), lift.pi_e, lift.pi_b, drop=[1, 3])
+      >>> report.labels[0], round(float(report.chi2[0]), 3)
+      (3, 1.0)
+    """
+    question = ask(log, pi_e, pi_b, gamma, read_options(options))
+    if isinstance(drop, str):
+        return state_report_of(question, Drop(states=states_by_rule(question, estimator_of(RULE_FOR), drop)))
+    return state_report_of(question, drop_of(question, drop))
+
+
+def state_report_of(question: Question, drop: Drop) -> StateReport:
+    """The same for a question and its drop."""
+    mask = drop.mask_for("A state report", question.pair.n_states)
+    pi_e, pi_b, model = question.pi_e("The state report"), question.pi_b, question.model
+    visited = np.flatnonzero(question.visits > 0)
+    costs = variance_costs(model, pi_e, pi_b, question.horizon, visited)
+    order = np.lexsort((visited, -costs))
+    index = visited[order]
+    return StateReport(
+        labels=[plain(question.pair.state_labels[s]) for s in index],
+        visits=question.visits[index],
+        chi2=chi_squared(pi_e, pi_b)[index],
+        variance_cost=costs[order],
+        bias=bias_contributions(question, mask)[index],
+        gap=question.gaps[index],
+        dropped=mask[index],
+    )
+
+
+def chi_squared(pi_e: FloatArray, pi_b: FloatArray) -> FloatArray:
+    """(S,) sum_a pi_e^2 / pi_b - 1; infinite where pi_e does what pi_b never does.
+
+    >>> chi_squared(np.array([[0.2, 0.8], [0.5, 0.5]]), np.array([[0.5, 0.5], [1.0, 0.0]]))
+    array([0.36,  inf])
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = np.where(pi_e > 0, pi_e**2 / pi_b, 0.0)
+    chi2: FloatArray = terms.sum(axis=1) - 1.0
+    return chi2
+
+
+def bias_contributions(question: Question, dropped: BoolArray) -> FloatArray:
+    """(S,) each state's part of V(mu_D) - V(pi_e) in the model."""
+    mu = np.where(dropped[:, None], question.pi_b, question.pi_e("The state report"))
+    visits = None if question.settled is None else occupancy(question.model, mu, question.gamma)
+    if visits is not None:
+        contributions: FloatArray = -visits * question.delta.values[0]
+        return contributions
+    chain: Any = average_actions(question.model.P, mu).T.tocsr()
+    d = question.model.d0
+    total = np.zeros_like(d)
+    for t, delta_t in enumerate(question.delta.values):
+        total -= question.gamma**t * d * delta_t
+        d = (chain @ d)[:-1]
+    return total

@@ -1,0 +1,1 @@
+"""Logs in memory: episodes, labels, sets of states."""

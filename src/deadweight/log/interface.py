@@ -1,0 +1,196 @@
+"""Logs: what a question is asked of, in memory or stored, behind one interface.
+
+A log is a sequence of parts with common labels, each a `Trajectories`, that can be summed, and says who is in
+it. In memory all of that is at hand; a stored log (`sums.stored`) may need a pass over its parts, and says
+with `known` and `known_limit` what it knows without one.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import overload
+
+import numpy as np
+
+from deadweight.basics.arithmetic import sums_by
+from deadweight.errors import DataError
+from deadweight.log.census import Census
+from deadweight.log.trajectories import Trajectories
+from deadweight.typing import BoolArray, FloatArray, Labels
+
+Check = Callable[[Trajectories], None]
+
+
+@dataclass(frozen=True, eq=False)
+class LogLabels:
+    """What policies are aligned with.
+
+    Attributes:
+      states, actions: the labels of a log, in the order of its indices.
+      logged: which probabilities of the action taken it has: "propensities", "target_probs".
+      visited: (S,) and (A,) which states and actions occur. It may take a pass, so it is called only where a
+        policy lacks a label.
+    """
+
+    states: Labels
+    actions: Labels
+    logged: frozenset[str]
+    visited: Callable[[], tuple[BoolArray, BoolArray]]
+
+
+class Log(Sequence[Trajectories]):
+    """A log in parts.
+
+    Attributes:
+      state_labels, action_labels: of all parts.
+      n_steps: rows of all parts.
+      has_rows: whether the rows are in memory and in one piece, so that one flag a step can be given.
+    """
+
+    state_labels: Labels
+    action_labels: Labels
+    n_steps: int
+    has_rows: bool
+
+    @property
+    @abstractmethod
+    def labels(self) -> LogLabels:
+        """What policies are aligned with."""
+
+    @property
+    @abstractmethod
+    def census(self) -> Census:
+        """Who is in the log; takes a pass over the parts if there has been none."""
+
+    @property
+    @abstractmethod
+    def known(self) -> Census | None:
+        """The census, if it can be had without a pass."""
+
+    @property
+    @abstractmethod
+    def time_limit(self) -> int | None:
+        """Steps after which episodes were cut; see `deadweight.sums.ends`. To find out may take a pass."""
+
+    @property
+    @abstractmethod
+    def known_limit(self) -> int | None:
+        """The same as far as it is known; None where nobody has asked."""
+
+    @abstractmethod
+    def visits(self, size: int) -> FloatArray | None:
+        """(size,) visits of each state, if they can be had without a pass."""
+
+    @abstractmethod
+    def viewed(self, check: Check | None = None, without: Sequence[str] = ()) -> Log:
+        """The same log, every part checked before it is used, and without some columns that nobody needs."""
+
+    @property
+    def n_states(self) -> int:
+        """Number of states."""
+        return len(self.state_labels)
+
+    @property
+    def n_actions(self) -> int:
+        """Number of actions."""
+        return len(self.action_labels)
+
+
+class InMemory(Log):
+    """A log in memory: one `Trajectories`, or runs of its episodes with the same labels."""
+
+    def __init__(self, parts: Sequence[Trajectories]) -> None:
+        self._parts = tuple(parts)
+        first = self._parts[0]
+        self.state_labels, self.action_labels = first.state_labels, first.action_labels
+        self.n_steps = sum(part.n_steps for part in self._parts)
+        self.has_rows = len(self._parts) == 1
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    @overload
+    def __getitem__(self, part: int) -> Trajectories: ...
+    @overload
+    def __getitem__(self, part: slice) -> tuple[Trajectories, ...]: ...
+    def __getitem__(self, part: int | slice) -> Trajectories | tuple[Trajectories, ...]:
+        return self._parts[part]
+
+    @property
+    def labels(self) -> LogLabels:
+        """Labels and columns of the first part, visits of all."""
+        columns = ("propensities", "target_probs")
+        logged = frozenset(name for name in columns if getattr(self._parts[0], name) is not None)
+        return LogLabels(self.state_labels, self.action_labels, logged, self._visited)
+
+    def _visited(self) -> tuple[BoolArray, BoolArray]:
+        states, actions = np.zeros(self.n_states, dtype=bool), np.zeros(self.n_actions, dtype=bool)
+        for part in self._parts:
+            states[part.states] = True
+            actions[part.actions] = True
+        return states, actions
+
+    @cached_property
+    def census(self) -> Census:
+        """Who is in the log."""
+        return reduce(Census.merge, [Census.of([part]) for part in self._parts])
+
+    @property
+    def known(self) -> Census:
+        """The census."""
+        return self.census
+
+    @property
+    def time_limit(self) -> int | None:
+        """Steps after which episodes were cut, where there is such a limit."""
+        return self._parts[0].time_limit
+
+    @property
+    def known_limit(self) -> int | None:
+        """The same."""
+        return self.time_limit
+
+    def visits(self, size: int) -> FloatArray:
+        """(size,) visits of each state."""
+        return sum((sums_by(part.states, size=size) for part in self._parts), start=np.zeros(size))
+
+    def viewed(self, check: Check | None = None, without: Sequence[str] = ()) -> InMemory:
+        """The log itself, after the check; columns in memory cost nothing more."""
+        if check is not None:
+            for part in self._parts:
+                check(part)
+        return self
+
+
+LogLike = Trajectories | Log
+"""What a user may pass as a log."""
+
+
+def as_log(log: LogLike) -> Log:
+    """The log behind the one interface."""
+    return log if isinstance(log, Log) else in_memory(log)
+
+
+def in_memory(log: LogLike) -> InMemory:
+    """The same of a log in memory, which is all that some work is for."""
+    return InMemory([require_log(log)])
+
+
+def require_log(log: object) -> Trajectories:
+    """Refuse whatever is not a log in memory: lists, tables, arrays, and logs that are read part by part.
+
+    >>> require_log(Trajectories.from_episodes([[(0, 0, 1.0)]])).n_steps
+    1
+    """
+    if isinstance(log, Trajectories):
+        return log
+    kind = type(log)
+    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    raise DataError(
+        f"Expected a log (deadweight.Trajectories) in memory; found {name}.",
+        fix="Make one with deadweight.read(table or path), or with "
+        "deadweight.Trajectories.from_episodes([[(state, action, reward), ...], ...]).",
+    )

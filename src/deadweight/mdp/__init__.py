@@ -1,0 +1,1 @@
+"""Tabular MDPs: values, transitions, chains, simulation."""

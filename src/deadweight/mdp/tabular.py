@@ -1,0 +1,292 @@
+"""TabularMDP: a known or a fitted Markov decision process, sparse, and its dynamic programme.
+
+A domain and a model fitted to a log are the same noun. One backward recursion serves them both: true
+values, Q for doubly robust estimates, and the gaps that decide which states are negligible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from deadweight.basics.memory import NUMBER, require
+from deadweight.errors import MDPError, OptionError, PolicyError
+from deadweight.mdp.chains import average_actions, check_terminates, reached, sum_until_end
+from deadweight.mdp.transitions import TOLERANCE, read_rewards, read_transitions
+from deadweight.typing import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from deadweight.mdp.transitions import Sparse
+
+
+class TabularMDP:
+    """States 0..S-1, actions 0..A-1, and termination as column S of the transition matrix.
+
+    Args:
+      P: (S, A, S+1), last column = termination; or (S, A, S), whose missing mass is termination; or sparse
+        (S*A, S+1) with state s and action a on row s*A + a.
+      R: (S, A), paid whatever follows; or the shape of P, paid on that transition.
+      d0: (S,) distribution of the first state.
+      horizon: steps after which every episode is cut; None when episodes run until they terminate.
+
+    Example:
+      >>> coin = TabularMDP(P=[[[0.5], [0.0]]], R=[[-1.0, -1.0]], d0=[1.0])
+      >>> policy_value(coin, [[1.0, 0.0]])
+      -2.0
+    """
+
+    r: FloatArray
+    d0: FloatArray
+    horizon: int | None
+    transition_rewards: FloatArray | None
+    _stored: Sparse
+    _spread: FloatArray | None
+
+    def __init__(self, P: Any, R: Any, d0: Any, horizon: int | None = None) -> None:
+        table, n_states, n_actions = read_transitions(P)
+        r, paid = read_rewards(R, table, n_states, n_actions)
+        start = np.array(d0, dtype=np.float64)
+        if start.shape != (n_states,):
+            raise MDPError(f"d0 needs shape ({n_states},), one probability a state; found {start.shape}.")
+        if not (start >= 0).all() or abs(start.sum() - 1.0) > TOLERANCE:
+            raise MDPError(
+                f"d0 is not a distribution: smallest entry {start.min():g}, sum {start.sum():.12g}.",
+                fix="Give probabilities of at least 0 that sum to 1.",
+            )
+        self._fill(table, r, start, None if horizon is None else checked_horizon(horizon), paid)
+
+    @classmethod
+    def _trusted(
+        cls,
+        P: Sparse,
+        r: FloatArray,
+        d0: FloatArray,
+        horizon: int | None = None,
+        transition_rewards: FloatArray | None = None,
+        spread: FloatArray | None = None,
+    ) -> TabularMDP:
+        """Arrays in the final form already (canonical CSR, no stored zeros): neither checked nor copied.
+
+        `spread` (S*A,) is probability that every successor has on top of P. Smoothed counts would fill P;
+        kept apart, they cost one number a row.
+        """
+        mdp = cls.__new__(cls)
+        mdp._fill(P, r, d0, horizon, transition_rewards, spread)
+        return mdp
+
+    def _fill(
+        self,
+        P: Sparse,
+        r: FloatArray,
+        d0: FloatArray,
+        horizon: int | None,
+        transition_rewards: FloatArray | None,
+        spread: FloatArray | None = None,
+    ) -> None:
+        for array in (P.data, P.indices, P.indptr, r, d0, transition_rewards, spread):
+            if array is not None:
+                array.flags.writeable = False
+        self.__dict__.update(
+            _stored=P, r=r, d0=d0, horizon=horizon, transition_rewards=transition_rewards, _spread=spread
+        )
+
+    @cached_property
+    def P(self) -> Sparse:
+        """(S*A, S+1) transition probabilities, row s*A + a, last column = termination."""
+        if self._spread is None:
+            return self._stored
+        from scipy import sparse
+
+        cells = float(self._stored.shape[0]) * self._stored.shape[1]
+        require(3 * NUMBER * cells, "A smoothed model without zeros", 'Use unseen="pool".')
+        return sparse.csr_array(self._stored.toarray() + self._spread[:, None])
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a TabularMDP cannot be changed ('{name}'); build a new one")
+
+    def __repr__(self) -> str:
+        ends = "until termination" if self.horizon is None else f"horizon {self.horizon}"
+        sizes = f"{self.n_states} states, {self.n_actions} actions, {self._stored.nnz} transitions"
+        return f"TabularMDP({sizes}, {ends})"
+
+    @property
+    def n_states(self) -> int:
+        """S, termination not counted."""
+        return int(self.r.shape[0])
+
+    @property
+    def n_actions(self) -> int:
+        """A."""
+        return int(self.r.shape[1])
+
+    def forward(self, weights: FloatArray) -> FloatArray:
+        """(S,) sum over pairs of weights(s, a) P(. | s, a), termination left out, of (S * A,) weights."""
+        following: FloatArray = np.asarray(weights @ self._stored)[:-1]
+        return following if self._spread is None else following + float(weights @ self._spread)
+
+    @cached_property
+    def _distinct(self) -> tuple[Sparse, IntArray | None]:
+        """P's rows in action-major order (row a*S + s), or the distinct ones and where each is used.
+
+        Many pairs (s, a) share their successors: moves that meet in one cell, actions never seen in a log.
+        Equal rows give equal products, so each is multiplied once.
+        """
+        order = np.arange(self._stored.shape[0]).reshape(self.r.shape).T.ravel()
+        # Equal rows have bit-equal products with any vector; the comparison below settles the converse.
+        probe: Any = self._stored @ np.random.default_rng(0).random(self._stored.shape[1])
+        _, first, index = np.unique(probe, return_index=True, return_inverse=True)
+        twins = self._stored[first[index]] if first.size < 0.7 * probe.size else None
+        if twins is None or not (
+            np.array_equal(twins.indptr, self._stored.indptr)
+            and np.array_equal(twins.indices, self._stored.indices)
+            and np.array_equal(twins.data, self._stored.data)
+        ):
+            return self._stored[order], None
+        return self._stored[first], index[order]
+
+
+def policy_table(pi: Any, mdp: TabularMDP) -> FloatArray:
+    """The (S, A) probabilities of a `TabularPolicy` or a plain array, checked against the MDP's shape."""
+    probs = np.asarray(getattr(pi, "probs", pi), dtype=np.float64)
+    if probs.shape != mdp.r.shape:
+        raise PolicyError(
+            f"The policy has shape {probs.shape}; this MDP needs {mdp.r.shape}, a row a state and a "
+            "column an action.",
+            fix="Check that policy and MDP number the same states and actions.",
+        )
+    if not (probs >= 0).all() or (np.abs(probs.sum(axis=1) - 1.0) > 1e-6).any():
+        state = int(np.flatnonzero((probs < 0).any(axis=1) | ~(np.abs(probs.sum(axis=1) - 1.0) <= 1e-6))[0])
+        raise PolicyError(
+            f"The policy's row for state {state} is not a distribution: {probs[state]}.",
+            fix="Each row holds probabilities of at least 0 that sum to 1.",
+        )
+    return probs
+
+
+def backward(
+    mdp: TabularMDP, pi: Any, horizon: int, gamma: float = 1.0
+) -> Iterator[tuple[int, FloatArray, FloatArray]]:
+    r"""Yield (t, Q_t, V_t) for t = H-1, ..., 0, keeping none of them.
+
+    .. math:: Q_t = r + \gamma P V_{t+1}, \qquad V_t(s) = \sum_a \pi(a|s) Q_t(s, a), \qquad V_H = 0
+
+    Each Q_t is an (S, A) view of a fresh action-major array (its transpose is contiguous), each V_t a
+    fresh (S,) array; callers may keep them.
+    """
+    pi_by_action = np.ascontiguousarray(policy_table(pi, mdp).T)  # (A, S)
+    r_by_action = np.ascontiguousarray(mdp.r.T)
+    rows, index = mdp._distinct
+    spread = None if mdp._spread is None else np.ascontiguousarray(mdp._spread.reshape(mdp.r.shape).T)
+    v = np.zeros(mdp.n_states + 1)  # the last entry is termination and stays 0
+    weighted = np.empty_like(pi_by_action)
+    check_gamma(gamma)
+    for t in reversed(range(checked_horizon(horizon))):
+        following: Any = rows @ v
+        q = (following if index is None else following.take(index)).reshape(r_by_action.shape)
+        if spread is not None:
+            q += spread * v.sum()
+        if gamma != 1.0:
+            q *= gamma
+        q += r_by_action
+        v = np.zeros(mdp.n_states + 1)
+        np.multiply(pi_by_action, q, out=weighted)
+        np.add.reduce(weighted, axis=0, out=v[:-1])
+        yield t, q.T, v[:-1]
+
+
+def occupancies(mdp: TabularMDP, pi: FloatArray, horizon: int) -> FloatArray:
+    """(H, S) the distribution of the state at each step under pi; what is missing to 1 has terminated."""
+    d = np.empty((horizon, mdp.n_states))
+    d[0] = mdp.d0
+    for t in range(1, horizon):
+        d[t] = mdp.forward((d[t - 1][:, None] * pi).ravel())
+    return d
+
+
+def q_values(mdp: TabularMDP, pi: Any, horizon: int, gamma: float = 1.0) -> FloatArray:
+    """Q_t(s, a) of pi for t = 0..H-1 with H - t steps to go: (H, S, A).
+
+    Example:
+      >>> coin = TabularMDP(P=[[[0.5], [0.0]]], R=[[-1.0, -1.0]], d0=[1.0])
+      >>> q_values(coin, [[1.0, 0.0]], horizon=2).tolist()
+      [[[-1.5, -1.0]], [[-1.0, -1.0]]]
+    """
+    steps = checked_horizon(horizon)
+    require(NUMBER * float(steps) * mdp.r.size, f"Q of {steps:,} steps", "Take a shorter horizon.")
+    q = np.empty((steps, *mdp.r.shape))
+    for t, q_t, _ in backward(mdp, pi, horizon, gamma):
+        q[t] = q_t
+    return q
+
+
+def gaps(mdp: TabularMDP, pi: Any, horizon: int, gamma: float = 1.0, before: int | None = None) -> FloatArray:
+    r"""How much one action can matter in each state: :math:`\max_t (\max_a Q_t - \min_a Q_t)`, (S,).
+
+    A running maximum: memory does not grow with the horizon. Only steps `before` a given one are looked at,
+    if one is given.
+    """
+    gap = np.zeros(mdp.n_states)
+    high, low = np.empty_like(gap), np.empty_like(gap)
+    v_tp1: FloatArray | None = None
+    for t, q_t, v_t in backward(mdp, pi, horizon, gamma):
+        if before is not None and t >= before:
+            continue
+        np.maximum.reduce(q_t, axis=1, out=high)
+        np.minimum.reduce(q_t, axis=1, out=low)
+        np.subtract(high, low, out=high)
+        np.maximum(gap, high, out=gap)
+        # Bit-equal values at two steps: every earlier step repeats them, and nothing changes any more.
+        if t % 16 == 0 and v_tp1 is not None and np.array_equal(v_t, v_tp1):
+            break
+        v_tp1 = v_t
+    return gap
+
+
+def policy_value(mdp: TabularMDP, pi: Any, horizon: int | None = None, gamma: float = 1.0) -> float:
+    """Expected return of pi from d0 over `horizon` steps.
+
+    Args:
+      mdp: the MDP.
+      pi: a `TabularPolicy` or (S, A) probabilities.
+      horizon: None takes the MDP's own horizon or, when it has none, runs until termination: one sparse
+        linear solve over the states that pi reaches from d0.
+      gamma: discount in (0, 1].
+
+    Raises:
+      MDPError: the value until termination does not exist, because pi reaches a state from where
+        termination cannot be reached (gamma = 1 only).
+
+    Example:
+      >>> coin = TabularMDP(P=[[[0.5], [0.0]]], R=[[-1.0, -1.0]], d0=[1.0])
+      >>> policy_value(coin, [[1.0, 0.0]]), policy_value(coin, [[1.0, 0.0]], horizon=2)
+      (-2.0, -1.5)
+    """
+    probs = policy_table(pi, mdp)
+    chain, r = average_actions(mdp.P, probs), (probs * mdp.r).sum(axis=1)
+    check_gamma(gamma)
+    steps = mdp.horizon if horizon is None else checked_horizon(horizon)
+    if steps is None:
+        states = reached(chain, mdp.d0)
+        if gamma == 1.0:
+            check_terminates(chain, states)
+        return float(mdp.d0[states] @ sum_until_end(chain, states, r[states], gamma))
+    v = np.zeros(mdp.n_states + 1)
+    for _ in range(steps):
+        v[:-1] = r + gamma * (chain @ v)
+    return float(mdp.d0 @ v[:-1])
+
+
+def checked_horizon(horizon: int) -> int:
+    """The horizon as a positive whole number."""
+    if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
+        raise OptionError(f"horizon is a whole number of steps, at least 1; found {horizon!r}.")
+    return int(horizon)
+
+
+def check_gamma(gamma: float) -> None:
+    """Refuse a discount outside (0, 1]."""
+    if not 0.0 < gamma <= 1.0:
+        raise OptionError(f"gamma must be above 0 and at most 1; found {gamma!r}.")

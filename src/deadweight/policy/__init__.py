@@ -1,0 +1,1 @@
+"""Policies as tables, and the policy that a log was made by."""

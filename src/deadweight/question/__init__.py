@@ -1,0 +1,1 @@
+"""What is asked of a log: policies, options, drops, and what several estimators share."""

@@ -1,0 +1,1 @@
+"""The one pass over data: blocks, ratios, running products, the kernel and its twin, sums that merge."""

@@ -1,0 +1,225 @@
+"""Blocks: some hundred thousand cells of a log at a time, episodes by steps.
+
+A block holds m episodes as (m, H) matrices, padded where one is shorter than the longest. Padding costs
+little because blocks are cut from the episodes in order of length, unless all are of similar length. Blocks
+fit in the last level of cache, so a pass over the log costs little more than a read of its columns. Where a
+block has many episodes its matrices lie in memory step by step (all episodes' first step, then the second,
+...), so that one vector operation serves many episodes; nobody who uses them needs to know. What several
+estimators need of a block is computed once and kept with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, TypeVar
+
+import numpy as np
+
+from deadweight.log.trajectories import Trajectories
+from deadweight.sums import kernel
+from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray
+
+BLOCK_CELLS = 1 << 19
+# From this many episodes on, a vector operation over episodes beats a running product along each of them.
+MANY_EPISODES = 128
+# Episodes of similar lengths stay in the order of memory, padded; reading to and fro costs more than that.
+MOST_PADDING = 1.6
+
+T = TypeVar("T")
+
+
+class Block:
+    """Some episodes of a log as (m, H) matrices.
+
+    Attributes:
+      log: the log they come from.
+      rows: (m,) their episode numbers.
+      lengths: (m,) their lengths.
+      horizon: H, the longest of them.
+      part: the number of the part of the log that they come from, where it has several.
+      first: episodes of that part that come before `log`.
+      walked_returns: by discount, what `returns` has found; a walk along the block sums them on its way.
+    """
+
+    part = 0
+    first = 0
+
+    def __init__(self, log: Trajectories, rows: IntArray, contiguous: bool) -> None:
+        self.log = log
+        self.rows = rows
+        self.lengths: IntArray = log.lengths[rows]
+        self.horizon = int(self.lengths.max())
+        self._made: dict[Hashable, Any] = {}
+        self.walked_returns: dict[float, FloatArray] = {}
+        self._pairs: dict[int, IntArray] = {}
+        self._slice = slice(int(log.offsets[rows[0]]), int(log.offsets[rows[-1] + 1])) if contiguous else None
+
+    @property
+    def n(self) -> int:
+        """Number of episodes, m."""
+        return len(self.rows)
+
+    @property
+    def by_step(self) -> bool:
+        """Whether matrices lie in memory step by step (Fortran order)."""
+        return self.n >= MANY_EPISODES
+
+    @cached_property
+    def alive(self) -> BoolArray | None:
+        """(m, H) False on padding; None when there is none."""
+        if self._slice is not None or (self.lengths == self.horizon).all():
+            return None
+        alive: BoolArray = (np.arange(self.horizon)[:, None] < self.lengths).T
+        return alive
+
+    @cached_property
+    def _index(self) -> IntArray:
+        rows: IntArray = np.minimum(np.arange(self.horizon)[:, None], self.lengths - 1)
+        rows += self.log.offsets[self.rows]
+        return rows.T
+
+    def take(self, column: AnyArray, fill: float) -> AnyArray:
+        """(m, H) cells of a per-step column, `fill` on padding. A view where that is possible."""
+        if self._slice is not None:
+            return column[self._slice].reshape(self.n, self.horizon)
+        cells = self.look_up(column, self._index)
+        if self.alive is not None:
+            cells[~self.alive] = fill
+        return cells
+
+    def look_up(self, table: AnyArray, index: IntArray) -> AnyArray:
+        """table[index] for an (m, H) index into a flat table."""
+        return table.take(index.T).T if self.by_step else table.take(index)
+
+    def flat(self, cells: AnyArray) -> AnyArray:
+        """The cells of an (m, H) matrix that are steps of the log, in one row."""
+        return cells.ravel() if self.alive is None else cells[self.alive]
+
+    @cached_property
+    def states(self) -> IntArray:
+        """(m, H), 0 on padding."""
+        return self.take(self.log.states, 0)
+
+    @cached_property
+    def actions(self) -> IntArray:
+        """(m, H), 0 on padding."""
+        return self.take(self.log.actions, 0)
+
+    @cached_property
+    def rewards(self) -> FloatArray:
+        """(m, H), 0 on padding."""
+        return np.asarray(self.take(self.log.rewards, 0.0), order="F" if self.by_step else None)
+
+    @cached_property
+    def next_states(self) -> IntArray:
+        """(m, H), -1 where the task ended, where the log does not say, and on padding."""
+        return self.take(self.log.next_states, -1)
+
+    @cached_property
+    def times(self) -> IntArray:
+        """(m, H) the step number of each cell."""
+        return np.broadcast_to(np.arange(self.horizon), (self.n, self.horizon))
+
+    @cached_property
+    def last(self) -> BoolArray:
+        """(m, H) True at each episode's last step."""
+        last: BoolArray = self.times == self.lengths[:, None] - 1
+        return last
+
+    def returns(self, gamma: float) -> FloatArray:
+        """(m,) discounted return of each episode."""
+        if gamma not in self.walked_returns:
+            self.walked_returns[gamma] = self._sum_rewards(gamma)
+        return self.walked_returns[gamma]
+
+    def _sum_rewards(self, gamma: float) -> FloatArray:
+        log = self.log
+        if kernel.KERNEL is None or not kernel.readable(log.rewards):
+            return discounted_sum(self.rewards, gamma)
+        found, discount = np.empty(self.n), discounts(gamma, self.horizon)
+        kernel.KERNEL.returns(log.rewards, log.offsets, self.rows, self.horizon, discount, found)
+        return found
+
+    def pairs(self, n_actions: int) -> IntArray:
+        """(m, H) index s * A + a of each step's state and action."""
+        if n_actions not in self._pairs:
+            index = self.states * n_actions
+            index += self.actions
+            self._pairs[n_actions] = index
+        return self._pairs[n_actions]
+
+    def members(self, finished: str, lagged: bool = False) -> BoolArray | None:
+        """(m, H) who is in a per-step normaliser; None where ended episodes stay in it.
+
+        Args:
+          finished: what ended episodes do there: "absorb" (stay), "leave" or "survivors".
+          lagged: (m, H + 1), who was in it one step earlier.
+        """
+        if finished == "absorb":
+            return None
+        alive = np.ones((self.n, self.horizon), dtype=bool) if self.alive is None else self.alive
+        if not lagged:
+            return alive
+        return np.concatenate([np.ones((self.n, 1), dtype=bool), alive], axis=1)
+
+    def once(self, of: Hashable, make: Callable[[Block], T]) -> T:
+        """What is made of this block for something that several estimators share; made once."""
+        if of not in self._made:
+            self._made[of] = make(self)
+        value: T = self._made[of]
+        return value
+
+
+def blocks(log: Trajectories, cells: int = BLOCK_CELLS) -> Iterator[Block]:
+    """The log in blocks of about `cells` cells. Which episodes share a block depends on the log only."""
+    lengths = log.lengths
+    if lengths.min() == lengths.max():
+        size = max(1, cells // int(lengths[0]))
+        for lo in range(0, log.n_episodes, size):
+            yield Block(log, np.arange(lo, min(lo + size, log.n_episodes)), contiguous=True)
+    elif int(lengths.max()) * log.n_episodes <= MOST_PADDING * log.n_steps:
+        yield from _in_order(log, cells)
+    else:
+        yield from _by_length(log, cells)
+
+
+def _in_order(log: Trajectories, cells: int) -> Iterator[Block]:
+    count = max(1, round(log.n_steps / cells))
+    cuts = np.unique(np.searchsorted(log.offsets, np.linspace(0, log.n_steps, count + 1)))
+    for lo, hi in pairwise(cuts.tolist()):
+        yield Block(log, np.arange(lo, hi), contiguous=False)
+
+
+def _by_length(log: Trajectories, cells: int) -> Iterator[Block]:
+    lengths = log.lengths
+    # Numbers of two bytes are sorted in linear time.
+    short = lengths.astype(np.uint16) if lengths.max() < 1 << 16 else lengths
+    order = np.argsort(short, kind="stable")
+    ordered = lengths[order]
+    lo = 0
+    while lo < log.n_episodes:
+        most = max(1, cells // int(ordered[lo]))
+        padded = np.arange(1, most + 1)[: log.n_episodes - lo] * ordered[lo : lo + most]
+        size = max(1, int(np.searchsorted(padded, cells, side="right")))
+        # In the order of memory, which is read in one direction then.
+        yield Block(log, np.sort(order[lo : lo + size]), contiguous=False)
+        lo += size
+
+
+def discounted_sum(cells: FloatArray, gamma: float) -> FloatArray:
+    """(m,) sum over the columns of gamma**t * cells."""
+    weighted = cells if gamma == 1.0 else cells * powers(gamma, cells.shape[1])
+    total: FloatArray = np.add.reduce(weighted, axis=1)
+    return total
+
+
+def powers(gamma: float, count: int) -> FloatArray:
+    """(count,) gamma**0, gamma**1, ..."""
+    return np.ones(count) if gamma == 1.0 else np.power(gamma, np.arange(count, dtype=np.float64))
+
+
+def discounts(gamma: float, count: int) -> FloatArray | None:
+    """The same; None where all are one."""
+    return None if gamma == 1.0 else powers(gamma, count)

@@ -1,0 +1,132 @@
+r"""How episodes end where nobody says it: a time limit, read off the log itself.
+
+Where a task is cut after T steps, many episodes have exactly that length, and what was done at their last
+steps is followed by something wherever else it was done. Where a task ends by itself at its last steps, it
+ends there every time. With the share of the steps at (s, a) that went on, those of the episodes of length T
+left out,
+
+.. math:: g(s, a) = \frac{\text{went on}}{\text{went on} + \text{ended} + 1}, \qquad
+   \prod_{i: L_i = T} \left( 1 - g(s_{i,T-1}, a_{i,T-1}) \right)
+
+is about the chance that all of them ended just there. A limit is inferred where T is frequent and that chance
+is small. Counts merge, so that a log in memory and one in parts are read the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from deadweight.errors import OptionError
+from deadweight.log.checks import checked_time_limit
+from deadweight.log.trajectories import Trajectories
+from deadweight.sums.blocks import Block
+from deadweight.sums.reduction import reduce_log
+from deadweight.sums.summaries import KeyedSums
+
+TimeLimit = int | Literal["infer"] | None
+"""What a user says about a time limit: its steps, that there is none, or to look."""
+
+# A length is frequent if so many episodes, and such a share of them, have it.
+FEWEST, SHARE = 5, 0.05
+# A chance that is small enough to say that the task did not end there by itself.
+BY_CHANCE = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class Ends:
+    """What is known about the ends of some episodes; merges.
+
+    Attributes:
+      n: episodes.
+      longest: T, steps of the longest.
+      steps: by pair s * A + a: steps that went on, last steps.
+      at_limit: by pair: last steps of the episodes of length T.
+    """
+
+    n: int
+    longest: int
+    steps: KeyedSums
+    at_limit: KeyedSums
+
+    @classmethod
+    def of(cls, block: Block) -> Ends:
+        """Of the episodes of a block."""
+        pairs, last = block.pairs(block.log.n_actions), block.flat(block.last)
+        longest = pairs[block.lengths == block.horizon, block.horizon - 1]
+        return cls(
+            block.n,
+            block.horizon,
+            KeyedSums.of(block.flat(pairs), (~last).astype(np.float64), last.astype(np.float64)),
+            KeyedSums.of(longest, 1.0),
+        )
+
+    def merge(self, other: Ends) -> Ends:
+        """Of the episodes of both."""
+        if self.longest == other.longest:
+            at_limit = self.at_limit.merge(other.at_limit)
+        else:
+            at_limit = max(self, other, key=lambda one: one.longest).at_limit
+        longest = max(self.longest, other.longest)
+        return Ends(self.n + other.n, longest, self.steps.merge(other.steps), at_limit)
+
+    @property
+    def n_at_limit(self) -> int:
+        """Number of episodes as long as the longest."""
+        return int(self.at_limit.sums[0].sum())
+
+    @property
+    def time_limit(self) -> int | None:
+        """The limit that the log shows, or None."""
+        if not is_frequent(self.n_at_limit, self.n):
+            return None
+        number = self.at_limit.sums[0]
+        went_on, ended = self.steps.sums[:, np.searchsorted(self.steps.keys, self.at_limit.keys)]
+        share = went_on / (went_on + (ended - number) + 1.0)
+        chance = np.exp(number @ np.log1p(-share))
+        return self.longest if chance <= BY_CHANCE else None
+
+
+def is_frequent(number: int, n: int) -> bool:
+    """Whether so many of n episodes are enough to look for a limit."""
+    return number >= max(FEWEST, SHARE * n)
+
+
+def count_ends(parts: Sequence[Trajectories]) -> Ends:
+    """The ends of a log, in memory or stored."""
+    ends: Ends = reduce_log(parts, _of_block)[0]
+    return ends
+
+
+def _of_block(block: Block) -> list[Ends]:
+    return [Ends.of(block)]
+
+
+def checked(time_limit: TimeLimit) -> TimeLimit:
+    """What the user says, if it can be said."""
+    if isinstance(time_limit, str) and time_limit != "infer":
+        raise OptionError(
+            f'time_limit is a whole number of steps, None or "infer"; found {time_limit!r}.',
+            fix="Give the number of steps after which episodes were cut, or None if there is no such limit.",
+        )
+    return time_limit if time_limit is None or time_limit == "infer" else checked_time_limit(time_limit)
+
+
+def inferred_limit(log: Trajectories) -> int | None:
+    """The time limit that a log in memory shows, or None."""
+    lengths = log.lengths
+    if not is_frequent(int(np.count_nonzero(lengths == log.horizon)), log.n_episodes):
+        return None
+    return count_ends([log]).time_limit
+
+
+def assumption(limit: int, number: int, n: int) -> str:
+    """What was taken for granted, and how to say otherwise, in one line."""
+    return (
+        f"Nothing in the log says how its episodes end. {number:,} of {n:,} stop after exactly {limit:,} "
+        "steps where others go on: they are taken to be cut there by a time limit (time_limit=None, or "
+        "--time-limit none, says that they ended; a column terminated says it for each)."
+    )

@@ -1,0 +1,232 @@
+"""The pair (pi_e, pi_b) that a question is about, in the index order of a log.
+
+A policy speaks its own labels or plain row numbers; `pair_policies` brings both policies into the index order
+of the log's labels once, so that everything behind it works on arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from deadweight.basics.memory import require_table
+from deadweight.errors import DataError, PolicyError, first_few
+from deadweight.log.interface import LogLabels
+from deadweight.log.labels import in_the_words_of, plain, positions
+from deadweight.policy.policies import TabularPolicy
+from deadweight.sums.fields import Field, Logged, Table, table_of
+from deadweight.typing import BoolArray, FloatArray, IntArray, Labels
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyPair:
+    """Evaluation and behaviour policy in the index order of a log.
+
+    pi_e is None when the log's `target_probs` stand for it, pi_b when its `propensities` do. States and
+    actions that only a policy knows follow those of the log.
+    """
+
+    pi_e: FloatArray | None  # (S, A)
+    pi_b: FloatArray | None  # (S, A)
+    state_labels: Labels
+    action_labels: Labels
+
+    @cached_property
+    def evaluation(self) -> Field:
+        """pi_e of the action taken at each step."""
+        return Logged("target_probs") if self.pi_e is None else Table(self.pi_e, by_action=True)
+
+    @cached_property
+    def behaviour(self) -> Field:
+        """pi_b of the action taken at each step."""
+        return Logged("propensities") if self.pi_b is None else Table(self.pi_b, by_action=True)
+
+    @property
+    def n_states(self) -> int:
+        """States of the log and of the policies."""
+        return len(self.state_labels)
+
+    @property
+    def n_actions(self) -> int:
+        """Actions of the log and of the policies."""
+        return len(self.action_labels)
+
+    def require_pi_e(self, what: str) -> FloatArray:
+        """pi_e of all actions, or an error that says why `what` needs it."""
+        need = f"{what} needs the evaluation policy for all actions"
+        return table_of(self.evaluation, need, "Pass pi_e as a TabularPolicy.")
+
+
+def pair_policies(
+    log: LogLabels, pi_e: TabularPolicy | npt.ArrayLike | None, pi_b: TabularPolicy | npt.ArrayLike | None
+) -> PolicyPair:
+    """Both policies aligned with a log, by labels where a policy has them, by index otherwise."""
+    if pi_e is None and "target_probs" not in log.logged:
+        raise DataError(
+            "No evaluation policy: pi_e was not given and the log has no target_prob column.",
+            fix="Pass pi_e=TabularPolicy(...), or log target_prob for each step.",
+        )
+    if pi_b is None and "propensities" not in log.logged:
+        raise DataError(
+            "No behaviour policy: pi_b was not given and the log has no behaviour_prob column.",
+            fix="Pass pi_b=TabularPolicy(...), or pi_b=deadweight.estimate_behaviour(log).",
+        )
+    given = {
+        name: _read(policy if isinstance(policy, TabularPolicy) else TabularPolicy(policy), log)
+        for name, policy in (("pi_e", pi_e), ("pi_b", pi_b))
+        if policy is not None
+    }
+    states = _all_labels(log.states, [(t.states, t.probs.shape[0]) for t in given.values()])
+    actions = _all_labels(log.actions, [(t.actions, t.probs.shape[1]) for t in given.values()])
+    if given:
+        require_table(len(states), len(actions), "Log and policies together: a table")
+    tables = {name: _aligned(name, table, log, states, actions) for name, table in given.items()}
+    _refuse_different_widths(given)
+    return PolicyPair(tables.get("pi_e"), tables.get("pi_b"), states, actions)
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """A policy's probabilities, with the labels by which they are matched; None: by number.
+
+    `names_actions` where the policy says what its actions are: then one that it leaves out has probability 0.
+    """
+
+    probs: FloatArray
+    states: Labels | None
+    actions: Labels | None
+    names_actions: bool
+
+
+def _read(policy: TabularPolicy, log: LogLabels) -> _Table:
+    states = _matching_labels(policy.state_labels, policy.n_states, log.states)
+    actions = _matching_labels(policy.action_labels, policy.n_actions, log.actions)
+    return _Table(
+        policy.probs,
+        _as_in_log(states, log.states, "state"),
+        _as_in_log(actions, log.actions, "action"),
+        policy.action_labels is not None,
+    )
+
+
+def _as_in_log(own: Labels | None, logged: Labels, what: str) -> Labels | None:
+    """A policy's labels in the log's types, matched as they are written."""
+    if own is None or own.dtype.kind in "iu":
+        return own
+    kinds = {isinstance(label, str) for labels in (own, logged) for label in labels[:1]}
+    if len(kinds) == 1 and len({type(plain(label)) for label in own}) == 1:
+        return own
+    moved = in_the_words_of(logged, own)
+    if len(set(moved)) < len(moved):
+        twice = next(label for i, label in enumerate(moved) if label in set(moved[:i]))
+        raise PolicyError(
+            f"A policy must name every {what} once; it has the log's {what} {twice!r} twice, as a number and "
+            "as text.",
+            fix=f"Keep one of them, or write the {what}s of both in one type.",
+        )
+    return moved
+
+
+def _refuse_different_widths(given: Mapping[str, _Table]) -> None:
+    """Columns without names mean the same actions in both policies, so there must be as many."""
+    bare = [table.probs.shape for table in given.values() if not table.names_actions]
+    if len({columns for _, columns in bare}) > 1:
+        raise PolicyError(
+            f"pi_e and pi_b must have the same actions; found tables of shape {bare[0]} and {bare[1]}, whose "
+            "columns have no names.",
+            fix="Give both a column for every action (0 where it is never taken), or name the columns: "
+            "TabularPolicy(table, actions=[...]).",
+        )
+
+
+def _matching_labels(own: Labels | None, size: int, logged: Labels) -> Labels | None:
+    """The labels by which a policy is matched with a log; None where its row numbers do.
+
+    A log whose labels are numbers is matched by number with a policy that only numbers its rows. A short log
+    of a large problem visits few of its states, whose numbers are then encoded as sparse ids: a policy
+    without labels that has a row for each of those numbers means the numbers.
+    """
+    if logged.dtype.kind not in "iu" or len(logged) == 0 or logged[0] < 0:
+        return own
+    dense = logged[-1] == len(logged) - 1
+    if dense and own is not None and len(own) > 0 and own[0] == 0 and np.array_equal(own, np.arange(size)):
+        return None
+    if not dense and own is None and logged[-1] < size:
+        return np.arange(size)
+    return own
+
+
+def _aligned(name: str, table: _Table, log: LogLabels, states: Labels, actions: Labels) -> FloatArray:
+    """The table in the order of `states` and `actions`; uniform in states that it does not know."""
+    n_rows, n_columns = table.probs.shape
+    if table.states is None and table.actions is None and table.probs.shape == (len(states), len(actions)):
+        return table.probs
+    rows = _rows_of(name, table.states, n_rows, states, log, "state")
+    columns = _rows_of(name, table.actions, n_columns, actions, log, "action", table.names_actions)
+    result = np.zeros((len(states), len(actions)))
+    known_rows, known_columns = np.flatnonzero(rows >= 0), np.flatnonzero(columns >= 0)
+    result[np.ix_(known_rows, known_columns)] = table.probs[np.ix_(rows[known_rows], columns[known_columns])]
+    result[rows < 0] = 1.0 / len(actions)
+    return result
+
+
+def _rows_of(
+    name: str,
+    own: Labels | None,
+    n_own: int,
+    wanted: Labels,
+    log: LogLabels,
+    what: str,
+    may_lack: bool = False,
+) -> IntArray:
+    """For each wanted label the policy's row (or column), -1 where it has none and needs none.
+
+    With `may_lack` it needs no more than one that the log has: without any, the labels are other ones.
+    """
+    rows = np.arange(len(wanted)) if own is None else positions(own, wanted)
+    rows = np.where(rows < n_own, rows, -1)
+    if (rows[: len(log.states if what == "state" else log.actions)] < 0).any():
+        visited = log.visited()[0 if what == "state" else 1]
+        used: BoolArray = np.zeros(len(wanted), dtype=bool)
+        used[: len(visited)] = visited
+        missing = [plain(wanted[i]) for i in np.flatnonzero(used & (rows < 0))]
+        if missing and not (may_lack and (used & (rows >= 0)).any()):
+            spelt = own is not None and isinstance(missing[0], str) and not isinstance(plain(own[0]), str)
+            raise PolicyError(
+                f"{name} has {n_own} {what}s and none for {what} {first_few(missing)}, which the log visits."
+                + (f" Labels match as they are written: the log has text, {name} numbers." if spelt else ""),
+                fix=f"Give {name} a row for every {what} of the log, or name its {what}s with {what}s=[...].",
+            )
+    return rows
+
+
+def _all_labels(logged: Labels, own: Sequence[tuple[Labels | None, int]]) -> Labels:
+    """Labels of the log, then those that only a policy knows, or the numbers of its further rows."""
+    seen: set[Any] = set()
+    extra: list[Any] = []
+    for labels, _ in own:
+        if labels is None:
+            continue
+        seen = seen or {plain(label) for label in logged}
+        extra += [label for label in map(plain, labels) if label not in seen]
+        seen.update(extra)
+    labels = _appended(logged, extra)
+    size = max([size for theirs, size in own if theirs is None], default=0)
+    if size <= len(labels):
+        return labels
+    if labels.dtype.kind in "iu" and labels[0] == 0 and labels[-1] == len(labels) - 1:
+        return np.arange(size)
+    return _appended(labels, [f"#{i}" for i in range(len(labels), size)])
+
+
+def _appended(base: Labels, extra: list[Any]) -> Labels:
+    if not extra:
+        return base
+    whole = np.empty(len(base) + len(extra), dtype=object)
+    whole[:] = [*(plain(label) for label in base), *extra]
+    return whole

@@ -1,0 +1,153 @@
+"""The one loop over data: summarise block by block, merge in a fixed order.
+
+Blocks depend on the log only. Their summaries are merged from the first block of a part to its last, and
+those of the parts from the first to the last, so the result has the same bits however many workers took part,
+threads on a log in memory or processes on a stored one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from deadweight.log.census import Census
+from deadweight.log.trajectories import Trajectories
+from deadweight.sums.blocks import BLOCK_CELLS, Block, blocks
+from deadweight.sums.stored import Stored
+from deadweight.sums.summaries import Pieces
+from deadweight.typing import FloatArray
+
+Summarise = Callable[[Block], Sequence[Any]]
+
+
+def reduce_log(
+    parts: Sequence[Trajectories],
+    summarise: Summarise,
+    workers: int = 1,
+    cells: int = BLOCK_CELLS,
+) -> list[Any]:
+    """Summaries of a whole log.
+
+    Args:
+      parts: the log, or runs of its episodes, in order.
+      summarise: the summaries of one block, each with `merge`. For a stored log a named function, or an
+        object of a class, rather than a closure: it travels to other processes.
+      workers: threads on a log in memory; numpy releases the interpreter lock in its loops. A stored log has
+        an executor of its own.
+      cells: size of a block.
+    """
+    if isinstance(parts, Stored):
+        return _fold_stored(parts, summarise, cells)
+    _keep_freed_memory()
+    if workers == 1:
+        return _merge_all(_merge_all(map(summarise, some)) for some in _by_part(parts, cells))
+    with ThreadPoolExecutor(workers) as pool:
+        return _merge_all(_merge_all(pool.map(summarise, some)) for some in _by_part(parts, cells))
+
+
+def per_episode(
+    parts: Sequence[Trajectories],
+    compute: Callable[[Block], FloatArray],
+    workers: int = 1,
+    cells: int = BLOCK_CELLS,
+) -> FloatArray:
+    """compute(block), (m,) or (k, m), of all episodes in the order of the log."""
+    return in_log_order(reduce_log(parts, partial(_numbered_values, compute), workers, cells)[0])
+
+
+def _numbered_values(compute: Callable[[Block], FloatArray], block: Block) -> list[Pieces]:
+    return [numbered(block, compute(block))]
+
+
+def numbered(block: Block, values: FloatArray) -> Pieces:
+    """Numbers of a block's episodes, (m,) or (k, m), with their places: a summary for `in_log_order`."""
+    return Pieces(((block.part, block.first + block.rows, values),))
+
+
+def in_log_order(found: Pieces) -> FloatArray:
+    """(n,) or (k, n): numbers of all episodes, from those of all blocks."""
+    sizes = np.bincount([part for part, _, _ in found.items], [len(rows) for _, rows, _ in found.items])
+    before = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)  # episodes before each part
+    result: FloatArray = np.empty((*found.items[0][2].shape[:-1], before[-1]))
+    for part, rows, values in found.items:
+        result[..., before[part] + rows] = values
+    return result
+
+
+def _by_part(parts: Iterable[Trajectories], cells: int) -> Iterator[Iterator[Block]]:
+    return (_numbered(part, [log], cells) for part, log in enumerate(parts))
+
+
+def _numbered(part: int, logs: Iterable[Trajectories], cells: int) -> Iterator[Block]:
+    first = 0
+    for log in logs:
+        for block in blocks(log, cells):
+            block.part, block.first = part, first
+            yield block
+        first += log.n_episodes
+
+
+def _fold_stored(parts: Stored, summarise: Summarise, cells: int) -> list[Any]:
+    work = PartWork(parts, summarise, cells, parts.known is None)
+    total: list[Any] = []
+    parts.progress(0)
+    for done, one in enumerate(parts.executor.map(work, len(parts)), 1):
+        total = _merged(total, one)
+        parts.progress(done)
+    parts.passed(total.pop() if work.count else None)
+    return total
+
+
+@dataclass(frozen=True, eq=False)
+class PartWork:
+    """What is done with each part of a stored log: fetch it, and sum its blocks.
+
+    With `count` the last sum is the part's census.
+    """
+
+    parts: Stored
+    summarise: Summarise
+    cells: int
+    count: bool
+
+    def load(self, part: int) -> list[Any]:
+        """A part with its number, as it was read."""
+        return [part, self.parts.fetch(part)]
+
+    def add_up(self, loaded: list[Any]) -> list[Any]:
+        """Its sums; `loaded` is emptied."""
+        part, fetched = loaded
+        logs = self.parts.pieces(part, fetched)
+        loaded.clear()  # columns that no log needs any more make room for those of the next part
+        del fetched
+        _keep_freed_memory()
+        sums = _merge_all(map(self.summarise, _numbered(part, logs, self.cells)))
+        return [*sums, Census.of(logs)] if self.count else sums
+
+
+@cache
+def _keep_freed_memory() -> None:
+    """Free one large array, once.
+
+    The C library of Linux gives freed memory of a block's size back to the system and fetches it again, page
+    by page, for the next block: that costs more than the arithmetic. It stops doing so for all sizes up to
+    the largest that it has ever seen freed, and caps that at 32 MiB. The array is never written to.
+    """
+    del_soon = np.empty(31 << 17)
+    del del_soon
+
+
+def _merge_all(summaries: Iterable[Sequence[Any]]) -> list[Any]:
+    total: list[Any] = []
+    for one in summaries:
+        total = _merged(total, one)
+    return total
+
+
+def _merged(total: list[Any], one: Sequence[Any]) -> list[Any]:
+    return [a.merge(b) for a, b in zip(total, one, strict=True)] if total else list(one)

@@ -1,0 +1,311 @@
+"""Summaries: sums over episodes that merge.
+
+Every estimate is a function of such sums, so a log may be summed whole, in blocks, or in parts on several
+workers. Each summary has `merge`, which takes the summary of other episodes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from deadweight.sums.running import Running, scale
+from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray
+
+# The exponent of a sum that is zero: smaller than any other, so that it never sets the unit.
+NOTHING = -(1 << 40)
+
+
+class Mergeable(Protocol):
+    """What a reduction needs of a summary."""
+
+    def merge(self, other: Self) -> Self:
+        """The summary of the episodes of both."""
+        ...
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Number, mean and sum of squared deviations (Chan, Golub & LeVeque, 1983)."""
+
+    n: int
+    mean: float
+    squares: float
+
+    @classmethod
+    def of(cls, values: FloatArray) -> Moments:
+        """Moments of (m,) values."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            mean = float(values.mean())
+            return cls(len(values), mean, float(np.square(values - mean).sum()))
+
+    def merge(self, other: Moments) -> Moments:
+        """Moments of both together."""
+        n = self.n + other.n
+        step = other.mean - self.mean
+        mean = self.mean + step * (other.n / n)
+        return Moments(n, mean, self.squares + other.squares + step * step * (self.n * other.n / n))
+
+    @property
+    def std_error(self) -> float:
+        """Standard error of the mean, ddof 1; NaN for a single value."""
+        return float(np.sqrt(self.squares / (self.n - 1) / self.n)) if self.n > 1 else float("nan")
+
+
+@dataclass(frozen=True, eq=False)
+class CoMoments:
+    """Number, means and sums of products of deviations of several values an episode."""
+
+    n: int
+    mean: FloatArray  # (k,)
+    products: FloatArray  # (k, k)
+
+    @classmethod
+    def of(cls, values: FloatArray) -> CoMoments:
+        """Of (k, m) values of m episodes."""
+        mean: FloatArray = values.mean(axis=1)
+        deviations = values - mean[:, None]
+        return cls(values.shape[1], mean, deviations @ deviations.T)
+
+    def merge(self, other: CoMoments) -> CoMoments:
+        """Both together."""
+        n = self.n + other.n
+        step = other.mean - self.mean
+        mean = self.mean + step * (other.n / n)
+        between = np.outer(step, step) * (self.n * other.n / n)
+        return CoMoments(n, mean, self.products + other.products + between)
+
+    @property
+    def covariance_of_means(self) -> FloatArray:
+        """(k, k), ddof 1; NaN for a single episode."""
+        if self.n < 2:
+            return np.full_like(self.products, np.nan)
+        return self.products / ((self.n - 1) * float(self.n))
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnSums:
+    """Sums of weights, of weighted values and of squared weights for each column (step) of a block.
+
+    The sums of column c are in units of 2**shift[c] (squares in its square), so that weights of any size can
+    be normalised. Past the last column all these episodes have ended: the values are zero, and the weights
+    keep their last value if ended episodes stay in the normaliser.
+    """
+
+    n: int
+    stays: bool
+    shift: IntArray  # (C,)
+    weight: FloatArray  # (C,) sum of w
+    weighted: FloatArray  # (C,) sum of w * y
+    counted: FloatArray  # (C,) number of episodes in the normaliser
+
+    @classmethod
+    def of(
+        cls,
+        weights: Running,
+        values: FloatArray,
+        counted: BoolArray | None = None,
+    ) -> ColumnSums:
+        """Sums over the episodes of a block.
+
+        Args:
+          weights: (m, C).
+          values: (m, C), zero where there is nothing to weigh.
+          counted: (m, C) False where an episode has left the normaliser (its value is zero there); None:
+            all stay.
+        """
+        n, columns = values.shape
+        members = weights.among(counted)
+        shift = common_shift(members)
+        w = members.relative_to(shift)
+        weight = np.add.reduce(w, axis=0)
+        return cls(
+            n=n,
+            stays=counted is None,
+            shift=np.where(weight == 0, NOTHING, shift),
+            weight=weight,
+            weighted=np.einsum("ij,ij->j", w, values),
+            counted=np.full(columns, float(n)) if counted is None else counted.sum(axis=0, dtype=np.float64),
+        )
+
+    @classmethod
+    def in_units_of_one(cls, n: int, weight: FloatArray, weighted: FloatArray) -> ColumnSums:
+        """From sums over n episodes, all of which stay, whose weights are plain doubles."""
+        shift = np.where(weight == 0, NOTHING, 0)
+        return cls(n, True, shift, weight, weighted, np.full(len(weight), float(n)))
+
+    def extended(self, columns: int) -> ColumnSums:
+        """The same sums with the steps after the end written out, up to `columns` columns."""
+        extra = columns - len(self.weight)
+        if extra <= 0:
+            return self
+        return ColumnSums(
+            self.n,
+            self.stays,
+            _extended(self.shift, extra, self.stays, NOTHING),
+            _extended(self.weight, extra, self.stays, 0.0),
+            _extended(self.weighted, extra, False, 0.0),
+            _extended(self.counted, extra, self.stays, 0.0),
+        )
+
+    def merge(self, other: ColumnSums) -> ColumnSums:
+        """Sums over the episodes of both, in the larger unit of the two."""
+        columns = max(len(self.weight), len(other.weight))
+        a, b = self.extended(columns), other.extended(columns)
+        shift, to_a, to_b = common_unit(a.shift, b.shift)
+        return ColumnSums(
+            a.n + b.n,
+            self.stays,
+            shift,
+            a.weight * to_a + b.weight * to_b,
+            a.weighted * to_a + b.weighted * to_b,
+            a.counted + b.counted,
+        )
+
+    @property
+    def ratio(self) -> FloatArray:
+        """(C,) sum of w * y / sum of w, with 0 / 0 = 0."""
+        return np.divide(self.weighted, self.weight, out=np.zeros_like(self.weight), where=self.weight != 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Kish:
+    """Effective sample size (sum w)^2 / sum w^2 of the weights of each column (Kish, 1965)."""
+
+    stays: bool
+    shift: IntArray  # (C,) the unit of w is 2**shift, that of w^2 its square
+    weight: FloatArray  # (C,) sum of w
+    squares: FloatArray  # (C,) sum of w^2
+
+    @classmethod
+    def of(cls, weights: Running, counted: BoolArray | None = None) -> Kish:
+        """From (m, C) weights; `counted` as in `ColumnSums`."""
+        members = weights.among(counted)
+        shift = common_shift(members)
+        w = members.relative_to(shift)
+        weight = np.add.reduce(w, axis=0)
+        shift = np.where(weight == 0, NOTHING, shift)
+        return cls(counted is None, shift, weight, np.add.reduce(w * w, axis=0))
+
+    def merge(self, other: Kish) -> Kish:
+        """The sums of both, in the larger unit of the two."""
+        columns = max(len(self.weight), len(other.weight))
+        a, b = self._extended(columns), other._extended(columns)
+        shift, to_a, to_b = common_unit(a.shift, b.shift)
+        return Kish(
+            self.stays,
+            shift,
+            a.weight * to_a + b.weight * to_b,
+            a.squares * to_a**2 + b.squares * to_b**2,
+        )
+
+    def _extended(self, columns: int) -> Kish:
+        extra = columns - len(self.weight)
+        if extra <= 0:
+            return self
+        return Kish(
+            self.stays,
+            _extended(self.shift, extra, self.stays, NOTHING),
+            _extended(self.weight, extra, self.stays, 0.0),
+            _extended(self.squares, extra, self.stays, 0.0),
+        )
+
+    @property
+    def ess(self) -> FloatArray:
+        """(C,) effective sample size; 0 where all weights are zero."""
+        return np.divide(self.weight**2, self.squares, out=np.zeros_like(self.weight), where=self.squares > 0)
+
+
+def common_shift(weights: Running) -> IntArray:
+    """(C,) an exponent for each column that brings its largest weight into range."""
+    if weights.exponents is None:
+        return np.zeros(weights.values.shape[1], dtype=np.int64)
+    shift: IntArray = np.where(weights.values != 0, weights.exponents, NOTHING).max(axis=0)
+    return shift
+
+
+def common_unit(a: IntArray, b: IntArray) -> tuple[IntArray, FloatArray | float, FloatArray | float]:
+    """The larger unit of each column, and the factors that bring either side into it."""
+    if np.array_equal(a, b):
+        return a, 1.0, 1.0
+    shift = np.maximum(a, b)
+    one = np.ones(len(shift))
+    return shift, scale(one, a - shift), scale(one, b - shift)
+
+
+def _extended(column: AnyArray, extra: int, stays: bool, otherwise: float) -> AnyArray:
+    """The column with `extra` more entries: its last one again, or `otherwise`."""
+    return np.append(column, np.full(extra, column[-1] if stays else otherwise, dtype=column.dtype))
+
+
+def z_from_one(mean: float, std_error: float) -> float:
+    """How far a mean of weights is from 1, in standard errors; 0 where it is exactly 1."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return 0.0 if mean == 1.0 else float(np.divide(mean - 1.0, std_error))
+
+
+@dataclass(frozen=True, eq=False)
+class KeyedSums:
+    """Sums by an integer key, such as (s, a, s') written as one number: a sparse table that merges."""
+
+    keys: IntArray  # (U,) sorted, distinct
+    sums: FloatArray  # (columns, U)
+
+    @classmethod
+    def of(cls, keys: IntArray, *columns: FloatArray | float) -> KeyedSums:
+        """Sums of each column over equal keys; a number stands for a constant column."""
+        distinct, index = np.unique(keys, return_inverse=True)
+        sums = [
+            np.bincount(index, minlength=distinct.size) * float(column)
+            if np.ndim(column) == 0
+            else np.bincount(index, weights=column, minlength=distinct.size)
+            for column in columns
+        ]
+        return cls(distinct, np.array(sums, dtype=np.float64).reshape(len(columns), distinct.size))
+
+    def merge(self, other: KeyedSums) -> KeyedSums:
+        """Sums over both."""
+        keys = np.concatenate([self.keys, other.keys])
+        columns = np.concatenate([self.sums, other.sums], axis=1)
+        return KeyedSums.of(keys, *columns)
+
+
+@dataclass(frozen=True, eq=False)
+class Total:
+    """A sum, of a number or of an array."""
+
+    value: FloatArray | float
+
+    def merge(self, other: Total) -> Total:
+        """Both together."""
+        return Total(self.value + other.value)
+
+
+@dataclass(frozen=True)
+class Extent:
+    """The smallest and the largest of some numbers."""
+
+    lowest: float
+    highest: float
+
+    @classmethod
+    def of(cls, values: FloatArray) -> Extent:
+        """Of an array of any shape."""
+        return cls(float(values.min()), float(values.max()))
+
+    def merge(self, other: Extent) -> Extent:
+        """Of both together."""
+        return Extent(min(self.lowest, other.lowest), max(self.highest, other.highest))
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """What does not add up: a piece from each block, side by side in the order of the blocks."""
+
+    items: tuple[Any, ...]
+
+    def merge(self, other: Pieces) -> Pieces:
+        """Those of both."""
+        return Pieces(self.items + other.items)

@@ -1,0 +1,1 @@
+"""Action values: the model that is fitted to a log."""
