@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deadweight.answers.plans import Answers, Plan, apart
+from deadweight.answers.plans import Answers, Plan
 from deadweight.estimators.names import estimator_of
 from deadweight.inference.student_t import ONE_EPISODE, t_quantile
 from deadweight.log.labels import visible
@@ -76,13 +76,14 @@ def path_content(question: Question, confidence: float) -> PathContent:
     entry = np.searchsorted(shown, path.levels.entry)  # a level left out joins the next one shown
     dropped_at = np.where(visited & (path.levels.entry < len(path)), entry, len(shown))
     counts = np.bincount(dropped_at, minlength=len(shown) + 1)[: len(shown)].cumsum()
+    trust = question.options.bias_trust
     gap = path.levels.evidence["gap"]
     order = np.lexsort((gap, dropped_at))[:MOST_STATES]
     return PathContent(
         name=PATH_OF,
         levels=[
-            _level(path, k, int(n), confidence, question.options.bias_trust * (abs(path.bias[k]) + extra))
-            for k, n, extra in zip(shown, counts, _disagreements(question, path, shown), strict=True)
+            _level(path, k, int(n), confidence, error, trust * (abs(path.bias[k]) + extra))
+            for k, n, (error, extra) in zip(shown, counts, _errors(question, path, shown), strict=True)
         ],
         chosen=shown.index(path.chosen),
         states=[
@@ -99,21 +100,23 @@ def _shown(path: EpsilonPath) -> list[int]:
     return sorted({*some.tolist(), path.chosen})
 
 
-def _disagreements(question: Question, path: EpsilonPath, shown: list[int]) -> list[float]:
-    """How far each level shown lies from what checks it, as in the interval of the estimate itself."""
+def _errors(question: Question, path: EpsilonPath, shown: list[int]) -> list[tuple[float, float]]:
+    """Standard error of each level shown, and how far it lies from what checks it, as in its own interval.
+
+    The path itself takes the model as known; an interval does not.
+    """
     made = estimator_of(PATH_OF)
-    checks = [Plan(question, made, Drop(states=path.levels.states(k))).counterparts for k in shown]
-    answers = Answers(question, [])
-    answers.prepare(False, [check for some in checks for check in some])
-    return [
-        apart(float(path.corrected[k]), float(path.ess[k]), [answers.fit(check).value for check in some])
-        or 0.0
-        for k, some in zip(shown, checks, strict=True)
-    ]
+    plans = [Plan(question, made, Drop(states=path.levels.states(k))) for k in shown]
+    answers = Answers(question, plans)
+    answers.prepare(False, [check for plan in plans for check in plan.counterparts], with_errors=True)
+    answers.prepare_std_errors(plans)
+    return [(answers.std_error(plan), answers.disagreement(plan) or 0.0) for plan in plans]
 
 
-def _level(path: EpsilonPath, k: int, n_dropped: int, confidence: float, bias_allowance: float) -> Level:
-    ess, std_error, bias = float(path.ess[k]), float(path.std_error[k]), float(path.bias[k])
+def _level(
+    path: EpsilonPath, k: int, n_dropped: int, confidence: float, std_error: float, bias_allowance: float
+) -> Level:
+    ess, bias = float(path.ess[k]), float(path.bias[k])
     certain = ess - 1 > ONE_EPISODE and math.isfinite(std_error)
     return Level(
         epsilon=float(path.epsilon[k]),
