@@ -41,6 +41,7 @@ def test_labels_of_codes_are_the_values(values: list[Any]) -> None:
         ([0, 1_021], [0, 1_021]),  # one more is sparse
         ([-1, 3], [-1, 3]),
         (["b", "a", "b"], ["a", "b"]),
+        (["a\0", "a"], ["a", "a\0"]),
         ([(1, 0), (0, 1)], [(0, 1), (1, 0)]),
         ([True, False], [False, True]),
         ([0.5, 0.25], [0.25, 0.5]),

@@ -15,6 +15,7 @@ from deadweight.mdp.tabular import backward
 from deadweight.negligible import epsilon_path, q_gap
 from deadweight.question.core import ask
 from deadweight.question.drops import NOTHING_DROPPED
+from deadweight.question.options import Options
 from deadweight.values import settling
 from deadweight.values.settling import occupancy, settle
 
@@ -106,7 +107,7 @@ def test_when_a_model_is_settled():
         "given without a horizon": (log, {"model": problem.mdp}, True),
     }
     for name, (some, options, settled) in wanted.items():
-        question = ask(some, problem.pi_e, problem.pi_b, options=dw.options.Options(**options))
+        question = ask(some, problem.pi_e, problem.pi_b, options=Options(**options))
         assert question.has_end is settled, name
         assert (question.settled is not None) is settled, name
     short = dw.estimate("DM", log, problem.pi_e, problem.pi_b, solve="longest").value

@@ -256,7 +256,7 @@ def main(first: int, cases: int) -> int:
         found = wrong(number)
         if found:
             failures += 1
-            sys.stdout.write(f"WRONG case {number} (python tests/cli/fuzz.py {number}): {found}\n")
+            sys.stdout.write(f"WRONG case {number} (python tests/cli/fuzz.py {number}): {found!a}\n")
     signal.alarm(0)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     sys.stdout.write(f"peak {peak / 2**30:.2f} GB, {failures} of {cases} wrong\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -26,6 +27,7 @@ def run(arguments: Sequence[str]) -> int:
         try:
             from deadweight.cli.app import app
 
+            _refuse_unwritable(arguments)
             # Never in its own mode: typer would exit with 1 on an interrupt, or when a pipe is closed.
             found = app(list(arguments), prog_name="deadweight", standalone_mode=False)
             code = found if isinstance(found, int) else 0
@@ -39,3 +41,16 @@ def run(arguments: Sequence[str]) -> int:
             )
             code = refuse(lost, as_json=False)
     return code
+
+
+def _refuse_unwritable(arguments: Sequence[str]) -> None:
+    """Refuse characters that no file name and no label can have: half of a surrogate pair."""
+    from deadweight.errors import OptionError
+
+    for argument in arguments:
+        try:
+            os.fsencode(argument)
+        except UnicodeEncodeError:
+            raise OptionError(
+                f"An argument has a character that cannot be written: {argument!r}.", fix="Type it anew."
+            ) from None

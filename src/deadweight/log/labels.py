@@ -55,8 +55,11 @@ def as_column(values: Any, what: str) -> AnyArray:
             column[:] = [tuple(item) if isinstance(item, list) else item for item in items]
         else:
             column = np.asarray(items)
-            if column.dtype.kind in "US" and any(not isinstance(item, str) for item in items):
-                column = np.array(items, dtype=object)  # numpy would turn 1 into "1"
+            # numpy would turn 1 into "1", and cut zero characters off the end of a text
+            if column.dtype.kind in "US" and any(
+                not isinstance(item, str) or item.endswith("\0") for item in items
+            ):
+                column = np.array(items, dtype=object)
     if column.ndim != 1:
         raise DataError(
             f"The {what} column must have one entry a step; found an array of shape {column.shape}.",
