@@ -13,6 +13,7 @@ import deadweight as dw
 from deadweight.blend.evidence import gather
 from deadweight.blend.mixing import blend
 from deadweight.estimators.names import estimator_of
+from deadweight.log.interface import InMemory, in_memory
 from deadweight.question.core import Question, ask
 from deadweight.question.drops import given_drop
 from deadweight.studies.problems import random_problem
@@ -63,11 +64,11 @@ def test_other_intervals_do_not_concern_it() -> None:
 
 
 def test_parts_and_workers_do_not_matter() -> None:
-    pair = pair_policies(LOG, PROBLEM.pi_e, PROBLEM.pi_b)
-    whole = Question([LOG], pair)
+    pair = pair_policies(in_memory(LOG).labels, PROBLEM.pi_e, PROBLEM.pi_b)
+    whole = Question(in_memory(LOG), pair)
     drop = given_drop([1, 2], pair, LOG)
     expected = gather(whole, drop)
-    for question in (Question([LOG], pair, workers=3), Question(LOG.split(4), pair)):
+    for question in (Question(in_memory(LOG), pair, workers=3), Question(InMemory(LOG.split(4)), pair)):
         found = gather(question, drop)
         assert found.values == pytest.approx(expected.values, rel=1e-10)
         assert found.covariance == pytest.approx(expected.covariance, rel=1e-8, abs=1e-14)
