@@ -1,4 +1,4 @@
-"""How many threads new processes take for linear algebra: one, since the processes are many already."""
+"""How many processors there are for us, and doing with one of them, or with one thread of linear algebra."""
 
 from __future__ import annotations
 
@@ -22,3 +22,28 @@ def one_thread() -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+def processors() -> int:
+    """Processors that this process may use.
+
+    >>> processors() >= 1
+    True
+    """
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@contextmanager
+def one_processor() -> Iterator[None]:
+    """What is done meanwhile has one processor, on systems that let a process say so."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)

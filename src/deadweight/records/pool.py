@@ -1,23 +1,14 @@
-"""Independent calls side by side: results as they come, in processes that end with the one that started them.
-
-Workers are fresh processes with one thread each for linear algebra, so that numbers do not depend on how many
-there are. Executors (`deadweight.sums.executors`) are for parts of one log, in order; these share nothing.
-"""
+"""Independent calls side by side: results as they come. Executors (`sums.executors`) keep parts in order."""
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from itertools import islice
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
-from deadweight.basics.threads import one_thread
+from deadweight.basics.travelling import opened
+from deadweight.basics.worker_pool import Pool, WorkerDied
 from deadweight.errors import OutputError
-
-START = "spawn"
 
 T = TypeVar("T")
 Name = TypeVar("Name", bound=Hashable)
@@ -33,50 +24,38 @@ def completed(
 
     Args:
       function: a named function, which can travel.
-      calls: (name, arguments); taken only when a worker is nearly free.
+      calls: (name, arguments); taken only when a worker is free.
       workers: processes; with one, and unless `apart`, the calls are made in this process.
       apart: whether a single worker is a fresh process as well.
     """
-    waiting = iter(calls)
     if workers < 2 and not apart:
-        yield from ((name, function(*arguments)) for name, arguments in waiting)
+        yield from ((name, function(*arguments)) for name, arguments in calls)
         return
-    context = multiprocessing.get_context(START)
-    with one_thread(), ProcessPoolExecutor(max(workers, 1), context, _follow_parent) as pool:
-        running: dict[Future[T], Name] = {}
-        try:
-            while True:
-                # A short queue: whatever goes wrong, little is under way.
-                for name, arguments in islice(waiting, 2 * workers - len(running)):
-                    running[pool.submit(function, *arguments)] = name
-                if not running:
-                    return
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    yield running.pop(future), _result(future)
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+    names: list[Name] = []
 
+    def tasks() -> Iterator[tuple[Any, ...]]:
+        for name, arguments in calls:
+            names.append(name)
+            yield arguments
 
-def _result(future: Future[T]) -> T:
-    from concurrent.futures.process import BrokenProcessPool
-
+    pool = Pool(max(workers, 1))
     try:
-        return future.result()
-    except BrokenProcessPool:
+        for number, result in pool.run(_Spread(function), tasks()):
+            yield names[number], opened(result)
+    except WorkerDied:
         raise OutputError(
             "A worker process ended in the middle of a run.",
             fix="Memory may have run out: use fewer --workers. Finished runs are kept; start again to go on.",
         ) from None
+    finally:
+        pool.close()
 
 
-def _follow_parent() -> None:
-    """End this worker when the process that started it is gone, even if that was killed."""
-    parent = multiprocessing.parent_process()
-    if parent is None:
-        return
+@dataclass(frozen=True)
+class _Spread(Generic[T]):
+    """A function that takes its arguments as one tuple."""
 
-    def wait_for_end() -> None:
-        parent.join()
-        os._exit(1)
+    function: Callable[..., T]
 
-    threading.Thread(target=wait_for_end, daemon=True).start()
+    def __call__(self, arguments: tuple[Any, ...]) -> T:
+        return self.function(*arguments)
