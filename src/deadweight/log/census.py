@@ -18,7 +18,7 @@ class Census:
       sizes: episodes of each part.
       horizon: steps of the longest episode.
       terminated: episodes that ended by termination.
-      top: largest index of a state and of an action that occurs.
+      top: largest index of a state and of an action that occurs; (-1, -1) if nobody looked.
       cut_early: episodes that were cut elsewhere than at the time limit.
     """
 
@@ -29,16 +29,13 @@ class Census:
     cut_early: int = 0
 
     @classmethod
-    def of(cls, pieces: Sequence[Trajectories]) -> Census:
-        """Of the pieces of one part."""
+    def of(cls, pieces: Sequence[Trajectories], look: bool = False) -> Census:
+        """Of the pieces of one part. To `look` at all codes costs as much as a sum; logs in parts need it."""
         return cls(
             (sum(log.n_episodes for log in pieces),),
             max(log.horizon for log in pieces),
             sum(int(np.count_nonzero(log.terminated)) for log in pieces),
-            (
-                max(max(int(log.states.max()), int(log._last_successor.max())) for log in pieces),
-                max(int(log.actions.max()) for log in pieces),
-            ),
+            _largest_codes(pieces) if look else (-1, -1),
             sum(log.n_cut_early for log in pieces),
         )
 
@@ -56,3 +53,10 @@ class Census:
     def n(self) -> int:
         """Episodes."""
         return sum(self.sizes)
+
+
+def _largest_codes(pieces: Sequence[Trajectories]) -> tuple[int, int]:
+    return (
+        max(max(int(log.states.max()), int(log._last_successor.max())) for log in pieces),
+        max(int(log.actions.max()) for log in pieces),
+    )

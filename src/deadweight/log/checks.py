@@ -7,8 +7,20 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from deadweight.basics.arithmetic import unmasked
 from deadweight.errors import DataError, DeadweightError, OptionError, SupportError, first_few
 from deadweight.typing import BoolArray, FloatArray, IntArray
+
+
+def as_numbers(values: npt.ArrayLike, what: str, fix: str) -> FloatArray:
+    """A column of numbers, or an error; complex ones have a part that would be lost."""
+    try:
+        given = np.asarray(unmasked(values))
+        if np.iscomplexobj(given):
+            raise TypeError("no imaginary parts")
+        return given.astype(np.float64, copy=False)
+    except (TypeError, ValueError):
+        raise DataError(f"The {what} column must hold numbers; found something else.", fix=fix) from None
 
 
 def look_like_logs(values: FloatArray) -> bool:
@@ -94,7 +106,8 @@ def within_limit(lengths: IntArray, limit: int) -> BoolArray:
         raise DataError(
             f"With a time limit of {limit} steps no episode is longer; found {lengths.max()} steps "
             f"({len(longer)} episodes are longer, the first is number {longer[0]}).",
-            fix="Give the limit that the log was made with, or None; or say how each episode ended.",
+            fix="Give the limit that the log was made with, or None (--time-limit none); or say how each "
+            "episode ended.",
         )
     within: BoolArray = lengths < limit
     return within
@@ -107,10 +120,13 @@ def check_terminated(terminated: npt.ArrayLike | None, n_episodes: int, n_steps:
     flags = np.asarray(terminated)
     if flags.shape != (n_episodes,):
         raise DataError(
-            f"terminated must have one flag an episode ({n_episodes}); found shape {flags.shape}"
-            + (" (one a step)." if flags.shape == (n_steps,) else "."),
+            f"terminated must have one flag for each episode ({n_episodes}); found shape {flags.shape}"
+            + (" (one for each step)." if flags.shape == (n_steps,) else "."),
             fix="Take the flag of each episode's last step.",
         )
     if flags.dtype.kind not in "biu" or not np.isin(flags, (0, 1)).all():
-        raise DataError(f"terminated must hold True or False; found {first_few(np.unique(flags))}.")
+        raise DataError(
+            f"terminated must hold True or False; found {first_few(np.unique(flags))}.",
+            fix="For example [True, False, True] for three episodes.",
+        )
     return flags.astype(bool)

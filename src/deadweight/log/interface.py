@@ -11,13 +11,13 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import overload
+from typing import Protocol, overload
 
 import numpy as np
 
-from deadweight.basics.arithmetic import sums_by
 from deadweight.errors import DataError
 from deadweight.log.census import Census
+from deadweight.log.labelled import Labelled
 from deadweight.log.trajectories import Trajectories
 from deadweight.typing import BoolArray, FloatArray, Labels
 
@@ -41,19 +41,34 @@ class LogLabels:
     visited: Callable[[], tuple[BoolArray, BoolArray]]
 
 
-class Log(Sequence[Trajectories]):
+class Giver(Protocol):
+    """Gives the steps of a part the probabilities that no column of it has."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Columns that it reads."""
+
+    def given_to(self, part: int, pieces: Sequence[Trajectories]) -> list[Trajectories]:
+        """The pieces of a part with the propensities of their steps."""
+
+
+class Log(Labelled, Sequence[Trajectories]):
     """A log in parts.
 
     Attributes:
       state_labels, action_labels: of all parts.
       n_steps: rows of all parts.
-      has_rows: whether the rows are in memory and in one piece, so that one flag a step can be given.
+      has_rows: whether the rows are in memory and in one piece, so that one flag for each step can be given.
+      has_states: whether states have labels; else each row is a state of its own.
+      has_durations: whether rows say how long they took.
+      has_behaviour_ids: whether episodes say which of several old policies made them.
     """
 
-    state_labels: Labels
-    action_labels: Labels
     n_steps: int
     has_rows: bool
+    has_states = True
+    has_durations = False
+    has_behaviour_ids = False
 
     @property
     @abstractmethod
@@ -80,6 +95,11 @@ class Log(Sequence[Trajectories]):
     def known_limit(self) -> int | None:
         """The same as far as it is known; None where nobody has asked."""
 
+    @property
+    def knows_limit(self) -> bool:
+        """Whether the time limit can be had without a pass."""
+        return True
+
     @abstractmethod
     def visits(self, size: int) -> FloatArray | None:
         """(size,) visits of each state, if they can be had without a pass."""
@@ -88,15 +108,16 @@ class Log(Sequence[Trajectories]):
     def viewed(self, check: Check | None = None, without: Sequence[str] = ()) -> Log:
         """The same log, every part checked before it is used, and without some columns that nobody needs."""
 
-    @property
-    def n_states(self) -> int:
-        """Number of states."""
-        return len(self.state_labels)
+    def will_be_read_again(self) -> None:
+        """Say, before the first of several passes, that others follow; a stored log may prepare for them."""
 
-    @property
-    def n_actions(self) -> int:
-        """Number of actions."""
-        return len(self.action_labels)
+    @abstractmethod
+    def giving(self, giver: Giver) -> Log:
+        """The same log with propensities of a giver in place of the column."""
+
+    @abstractmethod
+    def discounted(self, gamma: float) -> Log:
+        """The same log by its durations, see `deadweight.log.durations`."""
 
 
 class InMemory(Log):
@@ -108,6 +129,9 @@ class InMemory(Log):
         self.state_labels, self.action_labels = first.state_labels, first.action_labels
         self.n_steps = sum(part.n_steps for part in self._parts)
         self.has_rows = len(self._parts) == 1
+        self.has_states = first.has_states
+        self.has_durations = first.durations is not None
+        self.has_behaviour_ids = first.behaviour_ids is not None
 
     def __len__(self) -> int:
         return len(self._parts)
@@ -155,7 +179,11 @@ class InMemory(Log):
 
     def visits(self, size: int) -> FloatArray:
         """(size,) visits of each state."""
-        return sum((sums_by(part.states, size=size) for part in self._parts), start=np.zeros(size))
+        visits = np.zeros(size)
+        for part in self._parts:
+            own = part.visits
+            visits[: len(own)] += own
+        return visits
 
     def viewed(self, check: Check | None = None, without: Sequence[str] = ()) -> InMemory:
         """The log itself, after the check; columns in memory cost nothing more."""
@@ -163,6 +191,14 @@ class InMemory(Log):
             for part in self._parts:
                 check(part)
         return self
+
+    def giving(self, giver: Giver) -> InMemory:
+        """The same parts with the propensities of a giver."""
+        return InMemory([log for part, one in enumerate(self._parts) for log in giver.given_to(part, [one])])
+
+    def discounted(self, gamma: float) -> InMemory:
+        """The same parts by their durations."""
+        return InMemory([part.discounted(gamma) for part in self._parts])
 
 
 LogLike = Trajectories | Log

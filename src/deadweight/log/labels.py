@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from deadweight.basics.arithmetic import unmasked
 from deadweight.errors import DataError, first_few
 from deadweight.typing import AnyArray, IntArray, Labels
 
@@ -47,7 +48,7 @@ def encode(values: AnyArray, what: str) -> tuple[IntArray, Labels]:
 def as_column(values: Any, what: str) -> AnyArray:
     """A one-dimensional array of labels; tuples stay whole."""
     if isinstance(values, np.ndarray):
-        column = values
+        column: AnyArray = unmasked(values)
     else:
         items = list(values)
         if any(isinstance(item, (tuple, list)) for item in items):
@@ -62,7 +63,7 @@ def as_column(values: Any, what: str) -> AnyArray:
                 column = np.array(items, dtype=object)
     if column.ndim != 1:
         raise DataError(
-            f"The {what} column must have one entry a step; found an array of shape {column.shape}.",
+            f"The {what} column must have one entry for each step; found an array of shape {column.shape}.",
             fix="Pass a flat column, with several features encoded as one label.",
         )
     return column

@@ -42,7 +42,7 @@ class StateSet:
         mask = np.array(self.mask, dtype=bool)
         if mask.shape != (len(self.labels),):
             raise DropError(
-                f"A state set needs one flag a state ({len(self.labels)}); found shape {mask.shape}.",
+                f"A state set needs one flag for each state ({len(self.labels)}); found shape {mask.shape}.",
                 fix="Pass one boolean for each state label.",
             )
         mask.flags.writeable = False
@@ -78,6 +78,11 @@ class StateSet:
 
     def __hash__(self) -> int:
         return hash(self.mask.tobytes())
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<pre>{escape(str(self))}</pre>"
 
     def __repr__(self) -> str:
         shown = ", ".join(repr(label) for label in self.states[:8])
