@@ -59,16 +59,16 @@ def test_it_approaches_the_truth():
 
 
 @pytest.mark.parametrize(
-    "call",
+    ("words", "call"),
     [
-        lambda: cross_fitted_propensities(LOG, folds=1),
-        lambda: cross_fitted_propensities(LOG, folds=4),
-        lambda: cross_fitted_propensities(LOG, folds=2, shrinkage=0.0),
-        lambda: estimate_behaviour(LOG, -1.0),
-        lambda: estimate_behaviour(LOG, float("nan")),
-        lambda: estimate_behaviour(LOG, 1.0, "median"),
+        ("folds", lambda: cross_fitted_propensities(LOG, folds=1)),
+        ("folds", lambda: cross_fitted_propensities(LOG, folds=4)),
+        ("shrinkage", lambda: cross_fitted_propensities(LOG, folds=2, shrinkage=0.0)),
+        ("shrinkage", lambda: estimate_behaviour(LOG, -1.0)),
+        ("shrinkage", lambda: estimate_behaviour(LOG, float("nan"))),
+        ("towards", lambda: estimate_behaviour(LOG, 1.0, "median")),
     ],
 )
-def test_options_out_of_range(call):
-    with pytest.raises(OptionError):
+def test_options_out_of_range(words, call):
+    with pytest.raises(OptionError, match=words):
         call()

@@ -14,6 +14,7 @@ import numpy as np
 
 from deadweight.basics.memory import require_table
 from deadweight.errors import OptionError
+from deadweight.log.features import require_labels
 from deadweight.log.interface import require_log
 from deadweight.log.trajectories import Trajectories
 from deadweight.policy.policies import TabularPolicy, frequencies
@@ -42,7 +43,7 @@ def estimate_behaviour(
       >>> estimate_behaviour(log, shrinkage=3, towards="uniform").probs
       array([[0.41666667, 0.58333333]])
     """
-    require_log(log)
+    require_labels(require_log(log), "A behaviour policy from counts")
     _check(shrinkage, towards, lowest=0.0)
     counts = _counts(log, np.ones(log.n_steps, dtype=bool)).reshape(log.n_states, log.n_actions)
     probs = frequencies(counts + shrinkage * _prior(counts, towards, 0.0))
@@ -73,23 +74,47 @@ def cross_fitted_propensities(
 
     Reference: Chernozhukov et al. (2018), Double/debiased machine learning.
     """
-    require_log(log)
+    require_labels(require_log(log), "A behaviour policy from counts")
     _check(shrinkage, towards, lowest=np.nextafter(0.0, 1.0))
     if not 2 <= folds <= log.n_episodes:
         raise OptionError(
             f"folds must be between 2 and the number of episodes ({log.n_episodes}); found {folds}.",
             fix="Take fewer folds, or estimate_behaviour with shrinkage where there is one episode only.",
         )
-    fold = np.repeat(np.arange(log.n_episodes) % folds, log.lengths)
+    return propensities_by_fold(log, counts_by_fold(log, folds), shrinkage=shrinkage, towards=towards)
+
+
+def counts_by_fold(log: Trajectories, folds: int, first: int = 0) -> IntArray:
+    """(folds, S, A) how often each action was taken in each state by the episodes of each fold.
+
+    `first` is the number of the log's first episode, where it is a part of a longer one.
+    """
+    tables = folds + 2  # one a fold, their sum, and that without a fold
+    require_table(log.n_states, log.n_actions, "A behaviour policy from counts: a table", tables)
+    shape = folds, log.n_states, log.n_actions
+    cells = (_folds(log, folds, first) * log.n_states + log.states) * log.n_actions + log.actions
+    return np.bincount(cells, minlength=int(np.prod(shape))).reshape(shape)
+
+
+def propensities_by_fold(
+    log: Trajectories, counts: IntArray, first: int = 0, shrinkage: float = 1.0, towards: Towards = "pooled"
+) -> FloatArray:
+    """(steps,) probabilities of the logged actions from the counts of the other folds."""
+    fold = _folds(log, len(counts), first)
     cell = log.states * log.n_actions + log.actions
-    probabilities = np.empty(log.n_steps)
-    for k in range(folds):
-        counts = _counts(log, fold != k).reshape(log.n_states, log.n_actions)
+    whole, probabilities = counts.sum(axis=0), np.empty(log.n_steps)
+    for k in range(len(counts)):
+        others = whole - counts[k]
         rows = np.flatnonzero(fold == k)
-        prior = shrinkage * _prior(counts, towards, 1.0)
-        visits = counts.sum(axis=1)[log.states[rows]]
-        probabilities[rows] = (counts.ravel()[cell[rows]] + prior[log.actions[rows]]) / (visits + shrinkage)
+        prior = shrinkage * _prior(others, towards, 1.0)
+        visits = others.sum(axis=1)[log.states[rows]]
+        probabilities[rows] = (others.ravel()[cell[rows]] + prior[log.actions[rows]]) / (visits + shrinkage)
     return probabilities
+
+
+def _folds(log: Trajectories, folds: int, first: int) -> IntArray:
+    """(steps,) the fold of each step's episode."""
+    return np.repeat((first + np.arange(log.n_episodes)) % folds, log.lengths)
 
 
 def _counts(log: Trajectories, rows: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> IntArray:
@@ -111,4 +136,7 @@ def _check(shrinkage: float, towards: str, lowest: float) -> None:
             fix="It is the number of steps that the prior counts for, for example 1.0.",
         )
     if towards not in ("pooled", "uniform"):
-        raise OptionError(f"towards must be 'pooled' or 'uniform'; found {towards!r}.")
+        raise OptionError(
+            f"towards must be 'pooled' or 'uniform'; found {towards!r}.",
+            fix="For example estimate_behaviour(log, towards='pooled').",
+        )

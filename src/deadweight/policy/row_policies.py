@@ -1,0 +1,335 @@
+"""Policies row by row: probabilities for each step of a log, given or computed from its features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from deadweight.basics.arithmetic import unmasked
+from deadweight.errors import PolicyError, how_many
+from deadweight.log.labels import plain
+from deadweight.log.trajectories import Trajectories
+from deadweight.policy.policies import SHOWN, check_distributions, check_names, check_table, shown
+from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray
+
+# A function is called with at most so many rows at a time.
+MOST_ROWS = 65_536
+
+
+class RowPolicy:
+    """A policy as probabilities for the rows of one log, and of no other.
+
+    Args:
+      probs: (steps, A), rows summing to 1.
+      actions: labels of the columns; None takes the names of a frame's columns, and without those column j is
+        the log's action number j.
+      last: (n, A) what the policy does after the last step of each episode, for episodes that were cut; a row
+        of NaN where nobody knows. None: nobody knows for any.
+
+    Example:
+      >>> RowPolicy([[0.2, 0.8], [1.0, 0.0], [0.5, 0.5]], actions=["wait", "treat"])
+      RowPolicy(3 rows, 2 actions)
+    """
+
+    def __init__(
+        self,
+        probs: npt.ArrayLike,
+        actions: Sequence[Any] | None = None,
+        last: npt.ArrayLike | None = None,
+    ) -> None:
+        table = check_table(probs)
+        names = column_names(probs) if actions is None else actions
+        self.action_labels = check_names(names, table.shape[1], "actions")
+        check_distributions(table, lambda row: f"row {row}", self.action_labels)
+        table.flags.writeable = False
+        self.probs: FloatArray = table
+        self.last = None if last is None else self._check_last(last)
+        self.source: str | None = None
+
+    def _check_last(self, last: npt.ArrayLike) -> FloatArray:
+        table = check_table(last)
+        if table.shape[1] != self.n_actions:
+            raise PolicyError(
+                f"last must have a column for each of the {self.n_actions} actions of probs; found shape "
+                f"{table.shape}.",
+                fix="Give one row of probabilities for each episode, in the order of the columns of probs.",
+            )
+        known = np.flatnonzero(~np.isnan(table).all(axis=1))
+        check_distributions(
+            table[known], lambda row: f"what follows episode {known[row]}", self.action_labels
+        )
+        table.flags.writeable = False
+        return table
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows: the steps of its log."""
+        return int(self.probs.shape[0])
+
+    @property
+    def n_actions(self) -> int:
+        """Number of columns."""
+        return int(self.probs.shape[1])
+
+    def known_last(self, n_episodes: int) -> BoolArray:
+        """(n,) where it is known what the policy does after an episode."""
+        if self.last is None:
+            return np.zeros(n_episodes, dtype=bool)
+        return np.asarray(~np.isnan(self.last).any(axis=1))
+
+    def select(self, rows: IntArray, episodes: IntArray) -> RowPolicy:
+        """The policy of some episodes, whose rows these are."""
+        last = None if self.last is None else self.last[episodes]
+        actions = None if self.action_labels is None else list(self.action_labels)
+        return RowPolicy(self.probs[rows], actions, last)
+
+    def __repr__(self) -> str:
+        return f"RowPolicy({self.n_rows:,} rows, {self.n_actions:,} actions)"
+
+    def __str__(self) -> str:
+        names = [f"row {row}" for row in range(min(self.n_rows, SHOWN))]
+        return shown(self, names, self.probs, self.action_labels, self.source)
+
+
+ONE_BY_ONE = "With a function f of a single row: lambda X: [f(x) for x in X]."
+
+
+class FeaturePolicy:
+    """A policy as a function of features.
+
+    Args:
+      f: a function from (m, d) features to (m, A) probabilities, or to (m,) labels of actions; it is called
+        with at most 65,536 rows at a time.
+      actions: labels of the columns that f returns; None takes the names of the columns if f returns a frame,
+        and else column j is the log's action number j.
+
+    Example:
+      >>> def careful(x):
+      ...     p = 1 / (1 + np.exp(-x[:, 0]))
+      ...     return np.stack([1 - p, p], axis=1)
+      >>> log = Trajectories(None, [0, 1], [0.0, 1.0], [0, 2], features=[[0.0], [2.0]])
+      >>> FeaturePolicy(careful).on(log).probs.round(3)
+      array([[0.5  , 0.5  ],
+             [0.119, 0.881]])
+    """
+
+    def __init__(self, f: Callable[[FloatArray], Any], actions: Sequence[Any] | None = None) -> None:
+        if not callable(f):
+            raise PolicyError(
+                f"A FeaturePolicy needs a function of features; found {type(f).__name__}.",
+                fix="Pass a function from (m, d) features to (m, A) probabilities; probabilities that are "
+                "there already are a RowPolicy.",
+            )
+        self.f = f
+        self.actions = None if actions is None else list(actions)
+
+    def __repr__(self) -> str:
+        name = getattr(self.f, "__name__", type(self.f).__name__)
+        return f"FeaturePolicy({name})"
+
+    def on(self, log: Trajectories) -> RowPolicy:
+        """The probabilities for the rows of a log."""
+        if log.features is None or log.last_features is None:
+            raise PolicyError(
+                f"{self!r} needs features; this log has labels of states only.",
+                fix="Give the log features (Trajectories(..., features=X)), or pass a policy over its "
+                "states: a TabularPolicy, a dict, or a function of one state.",
+            )
+        x, after = log.features, log.last_features
+        names: list[Any] = []  # of the columns, where f returns a frame: the same ones for all rows
+        blocks = [
+            self._block(x[lo : lo + MOST_ROWS], log, lo, names) for lo in range(0, log.n_steps, MOST_ROWS)
+        ]
+        known = np.flatnonzero(np.isfinite(after).all(axis=1) & ~log.terminated)
+        cuts = [known[lo : lo + MOST_ROWS] for lo in range(0, known.size, MOST_ROWS)]
+        blocks += [self._block(after[cut], log, None, names) for cut in cuts]
+        actions, joined = _joined(blocks, self.actions or names or None, log)
+        last = np.full((log.n_episodes, joined.shape[1]), np.nan)
+        last[known] = joined[log.n_steps :]
+        return RowPolicy(joined[: log.n_steps], actions, last if known.size else None)
+
+    def _block(self, x: FloatArray, log: Trajectories, first: int | None, names: list[Any]) -> AnyArray:
+        """What f says of some rows, from row `first` on; None for what follows cut episodes.
+
+        `names`: those of the columns so far; written to by the first answer that has some.
+        """
+        where = "what follows cut episodes" if first is None else _rows(first, len(x))
+        try:
+            found = self.f(x.copy())  # it may write to what it is given
+        except Exception as error:
+            raise PolicyError(
+                f"{self!r} failed on {where}{self._culprit(x, log, first)}: {type(error).__name__}: "
+                f"{str(error).rstrip('.')}.",
+                fix=f"It gets a matrix of features, one row for each step. {ONE_BY_ONE}",
+            ) from error
+        answer = self._as_array(found, where)
+        if answer.ndim not in (1, 2) or len(answer) != len(x):
+            raise PolicyError(
+                f"{self!r} must return (m, A) probabilities or (m,) actions for (m, d) features; for "
+                f"{where}, of shape {x.shape}, it returned shape {answer.shape}.",
+                fix=f"Return one row for each row of features. {ONE_BY_ONE}",
+            )
+        at = (lambda row: where) if first is None else (lambda row: f"row {first + row}")
+        if answer.ndim == 1:
+            self._check_chosen(answer, at)
+            return answer
+        answer = self._in_order(answer, found, log, names, where)
+        self._check_width(answer, log, names)
+        answer = self._as_numbers(answer, where)
+        if first is not None:
+            labels = _objects(self.actions or names) if self.actions or names else log.action_labels
+            check_distributions(answer, at, labels)
+        return answer
+
+    def _as_array(self, found: Any, where: str) -> AnyArray:
+        try:
+            return as_numpy(found)
+        except ValueError:  # rows of different lengths
+            widths = [np.size(row) for row in found]
+            odd = next((i for i, width in enumerate(widths) if width != widths[0]), 0)
+            raise PolicyError(
+                f"{self!r} must return as many columns for every row; for {where} the first row has "
+                f"{widths[0]} and row number {odd} of them has {widths[odd]}.",
+                fix="Return a probability for each action in every row, 0 for one that is never taken.",
+            ) from None
+
+    def _check_chosen(self, chosen: AnyArray, where: Callable[[int], str]) -> None:
+        """Refuse rows without an action, and what cannot be one."""
+        for row, label in enumerate(chosen.tolist()):
+            if label is None or label != label or isinstance(label, dict | list | set):
+                raise PolicyError(
+                    f"{self!r} must return an action for each row, or (m, A) probabilities; found {label!r} "
+                    f"in {where(row)}.",
+                    fix="Return the label of an action in every row, or a column of probabilities for each.",
+                )
+
+    def _in_order(
+        self, answer: AnyArray, found: Any, log: Trajectories, names: list[Any], where: str
+    ) -> AnyArray:
+        """The columns in one order for all rows: that of `actions`, or that of the first frame."""
+        own = column_names(found)
+        if own is None:
+            return answer
+        own = _as_written(own, log.action_labels.tolist() if self.actions is None else self.actions)
+        if self.actions is None and not names:
+            names.extend(own)
+        wanted = self.actions or names
+        if self.actions is None and set(own) != set(wanted):
+            raise PolicyError(
+                f"{self!r} must return the same columns for all rows; it returned {', '.join(map(str, own))} "
+                f"for {where} and {', '.join(map(str, wanted))} before.",
+                fix="Return a column for each action every time.",
+            )
+        return answer[:, [own.index(name) for name in wanted]] if set(own) == set(wanted) else answer
+
+    def _check_width(self, answer: AnyArray, log: Trajectories, names: list[Any]) -> None:
+        """Refuse columns of which nobody knows the actions."""
+        width = answer.shape[1]
+        if self.actions is None and not names and width != log.n_actions:
+            raise PolicyError(
+                f"The log has {how_many(log.n_actions, 'action')}, and {self!r} returned "
+                f"{how_many(width, 'column')} without names.",
+                fix="Name its columns: FeaturePolicy(f, actions=[...]).",
+            )
+        if self.actions is not None and width != len(self.actions):
+            raise PolicyError(
+                f"{self!r} has {how_many(len(self.actions), 'action')} and returned "
+                f"{how_many(width, 'column')}.",
+                fix="Return a column for each of its actions, in their order.",
+            )
+
+    def _as_numbers(self, answer: AnyArray, where: str) -> FloatArray:
+        try:
+            if np.iscomplexobj(answer):
+                raise TypeError("complex numbers are no probabilities")
+            return np.asarray(answer, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise PolicyError(
+                f"{self!r} must return probabilities, one column for each action; for {where} it returned "
+                f"{plain(answer.flat[0])!r} in its first cell.",
+                fix="Return numbers from 0 to 1; a function that chooses returns one action for each row.",
+            ) from None
+
+    def _culprit(self, x: FloatArray, log: Trajectories, first: int | None) -> str:
+        """Which row it fails on, where a single one makes it fail."""
+        if first is None:
+            return ""
+        low, high = 0, len(x)
+        while high - low > 1:  # halves, as long as one of them fails by itself
+            middle = (low + high) // 2
+            halves = [half for half in ((low, middle), (middle, high)) if self._fails(x[slice(*half)])]
+            if not halves:
+                return ""
+            low, high = halves[0]
+        return f", in {log.where(first + low)}"
+
+    def _fails(self, x: FloatArray) -> bool:
+        try:
+            self.f(x.copy())
+        except Exception:
+            return True
+        return False
+
+
+def as_numpy(found: Any) -> AnyArray:
+    """What a function returned, as an array; a tensor that records gradients lets go of them."""
+    if hasattr(found, "detach"):
+        found = found.detach().cpu().numpy()
+    return np.asarray(unmasked(found))
+
+
+def column_names(found: Any) -> list[Any] | None:
+    """The names of a frame's columns; None of an array, and of a frame that merely numbers its columns."""
+    own = getattr(found, "columns", None)
+    if own is None or callable(own) or not hasattr(found, "shape"):
+        return None
+    names = [plain(name) for name in own]
+    return None if names in ([*range(len(names))], [f"column_{j}" for j in range(len(names))]) else names
+
+
+def _as_written(names: Sequence[Any], actions: Sequence[Any]) -> list[Any]:
+    """Names of columns as the labels that they stand for; some frames have no names but text."""
+    meant = {str(action): plain(action) for action in actions}
+    return [meant.get(name, name) if isinstance(name, str) else name for name in names]
+
+
+def _joined(
+    blocks: Sequence[AnyArray], actions: Sequence[Any] | None, log: Trajectories
+) -> tuple[Sequence[Any] | None, AnyArray]:
+    """All blocks as one table of probabilities, with the labels of its columns."""
+    if len({block.ndim for block in blocks}) > 1:
+        raise PolicyError(
+            "The policy returned probabilities for some rows and one action a row for others.",
+            fix="Return the same kind for all rows.",
+        )
+    whole = np.concatenate(blocks)
+    if whole.ndim == 2:
+        return actions, whole
+    return one_hot(whole, actions, log)
+
+
+def one_hot(
+    chosen: AnyArray, actions: Sequence[Any] | None, log: Trajectories
+) -> tuple[list[Any], FloatArray]:
+    """Labels of actions as probabilities: 1 for the chosen one. Actions that the log lacks are kept."""
+    known = list(dict.fromkeys([*(log.action_labels.tolist() if actions is None else actions)]))
+    index = {label: j for j, label in enumerate(known)}
+    codes = [index.setdefault(label, len(index)) for label in chosen.tolist()]
+    table: FloatArray = np.zeros((len(codes), len(index)))
+    table[np.arange(len(codes)), codes] = 1.0
+    return list(index), table
+
+
+def _objects(labels: Sequence[Any] | None) -> AnyArray | None:
+    if labels is None:
+        return None
+    column = np.empty(len(labels), dtype=object)
+    column[:] = list(labels)
+    return column
+
+
+def _rows(first: int, count: int) -> str:
+    return f"rows {first:,} to {first + count - 1:,}"
