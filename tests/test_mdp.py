@@ -129,8 +129,9 @@ def test_it_cannot_be_changed():
 def test_the_users_arrays_stay_theirs():
     P = sparse.csr_array(np.array([[0.5, 0.5], [0.0, 1.0]]))
     R, d0 = np.zeros((1, 2)), np.ones(1)
-    TabularMDP(P, R, d0)
-    P.data[0], R[0, 0], d0[0] = 0.4, 1.0, 0.9  # still writable
+    mdp = TabularMDP(P, R, d0)
+    P.data[0], R[0, 0], d0[0] = 0.4, 1.0, 0.9  # still writable, and no longer looked at
+    assert (mdp.P.data[0], mdp.r[0, 0], mdp.d0[0]) == (0.5, 0.0, 1.0)
 
 
 GOOD = np.array([[[0.5, 0.5], [0.0, 1.0]]])  # one state, two actions

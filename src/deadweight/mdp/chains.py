@@ -32,6 +32,15 @@ def average_actions(P: Sparse, weights: FloatArray) -> Sparse:
     return chain  # type: ignore[no-any-return]
 
 
+def average_rows(table: FloatArray, weights: FloatArray) -> FloatArray:
+    """The same of a dense table; added in the same order, so that both have the same bits."""
+    by_action = table.reshape(*weights.shape, -1)
+    chain: FloatArray = weights[:, :1] * by_action[:, 0]
+    for action in range(1, weights.shape[1]):
+        chain += weights[:, action, None] * by_action[:, action]
+    return chain
+
+
 def reached(chain: Sparse, d0: FloatArray) -> IntArray:
     """States, in order, that the chain visits with positive probability from d0."""
     from scipy import sparse

@@ -82,7 +82,10 @@ def simulate(
       Trajectories(3 episodes, 6 steps, longest 2, 1 states, 1 actions, 3 truncated, propensities logged)
     """
     if episodes < 1:
-        raise OptionError(f"episodes must be at least 1; found {episodes!r}.")
+        raise OptionError(
+            f"episodes must be at least 1; found {episodes!r}.",
+            fix="For example simulate(mdp, policy, 1000, seed=0).",
+        )
     probs = policy_table(pi, mdp)
     limit = mdp.horizon if horizon is None else checked_horizon(horizon)
     if limit is None:

@@ -13,13 +13,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deadweight.basics.memory import NUMBER, require
+from deadweight.basics.products import one_thread
 from deadweight.errors import MDPError, OptionError, PolicyError
-from deadweight.mdp.chains import average_actions, check_terminates, reached, sum_until_end
+from deadweight.mdp.chains import average_actions, average_rows, check_terminates, reached, sum_until_end
 from deadweight.mdp.transitions import TOLERANCE, read_rewards, read_transitions
 from deadweight.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from deadweight.mdp.transitions import Sparse
+
+
+# A matrix of transitions of no more cells than this is multiplied as a dense one: nothing is faster.
+DENSE = 1 << 16
 
 
 class TabularMDP:
@@ -44,13 +49,17 @@ class TabularMDP:
     transition_rewards: FloatArray | None
     _stored: Sparse
     _spread: FloatArray | None
+    _open_end: bool
 
     def __init__(self, P: Any, R: Any, d0: Any, horizon: int | None = None) -> None:
         table, n_states, n_actions = read_transitions(P)
         r, paid = read_rewards(R, table, n_states, n_actions)
         start = np.array(d0, dtype=np.float64)
         if start.shape != (n_states,):
-            raise MDPError(f"d0 needs shape ({n_states},), one probability a state; found {start.shape}.")
+            raise MDPError(
+                f"d0 needs shape ({n_states},), one probability a state; found {start.shape}.",
+                fix="For example [1.0, 0.0] of two states, of which the first is the start.",
+            )
         if not (start >= 0).all() or abs(start.sum() - 1.0) > TOLERANCE:
             raise MDPError(
                 f"d0 is not a distribution: smallest entry {start.min():g}, sum {start.sum():.12g}.",
@@ -67,14 +76,16 @@ class TabularMDP:
         horizon: int | None = None,
         transition_rewards: FloatArray | None = None,
         spread: FloatArray | None = None,
+        open_end: bool = False,
     ) -> TabularMDP:
         """Arrays in the final form already (canonical CSR, no stored zeros): neither checked nor copied.
 
         `spread` (S*A,) is probability that every successor has on top of P. Smoothed counts would fill P;
-        kept apart, they cost one number a row.
+        kept apart, they cost one number a row. `open_end`: the horizon is only how long the longest
+        episode happened to be.
         """
         mdp = cls.__new__(cls)
-        mdp._fill(P, r, d0, horizon, transition_rewards, spread)
+        mdp._fill(P, r, d0, horizon, transition_rewards, spread, open_end)
         return mdp
 
     def _fill(
@@ -85,13 +96,25 @@ class TabularMDP:
         horizon: int | None,
         transition_rewards: FloatArray | None,
         spread: FloatArray | None = None,
+        open_end: bool = False,
     ) -> None:
         for array in (P.data, P.indices, P.indptr, r, d0, transition_rewards, spread):
             if array is not None:
                 array.flags.writeable = False
         self.__dict__.update(
-            _stored=P, r=r, d0=d0, horizon=horizon, transition_rewards=transition_rewards, _spread=spread
+            _stored=P,
+            r=r,
+            d0=d0,
+            horizon=horizon,
+            transition_rewards=transition_rewards,
+            _spread=spread,
+            _open_end=open_end,
         )
+
+    @property
+    def has_limit(self) -> bool:
+        """Whether its horizon is a limit of the task, and not only the longest episode of a log."""
+        return self.horizon is not None and not self._open_end
 
     @cached_property
     def P(self) -> Sparse:
@@ -123,9 +146,25 @@ class TabularMDP:
         return int(self.r.shape[1])
 
     def forward(self, weights: FloatArray) -> FloatArray:
-        """(S,) sum over pairs of weights(s, a) P(. | s, a), termination left out, of (S * A,) weights."""
-        following: FloatArray = np.asarray(weights @ self._stored)[:-1]
-        return following if self._spread is None else following + float(weights @ self._spread)
+        """(..., S) sum over pairs of weights(s, a) P(. | s, a), termination left out, of (..., S * A)."""
+        following: FloatArray = np.asarray((self._backwards @ weights.T).T)
+        if self._spread is None:
+            return following
+        return following + np.asarray(weights @ self._spread)[..., None]
+
+    @cached_property
+    def _backwards(self) -> Any:
+        """(S, S * A) P transposed, without termination: dense where that is small."""
+        if self._table is not None:
+            return np.ascontiguousarray(self._table[:, :-1].T)
+        stored: Any = self._stored[:, :-1].T
+        return stored.tocsr()
+
+    @cached_property
+    def _table(self) -> FloatArray | None:
+        """(S * A, S + 1) the stored transitions as a dense table; None where that is not small."""
+        small = self._stored.shape[0] * self._stored.shape[1] <= DENSE
+        return self._stored.toarray() if small else None
 
     @cached_property
     def _distinct(self) -> tuple[Sparse, IntArray | None]:
@@ -197,17 +236,61 @@ def backward(
         yield t, q.T, v[:-1]
 
 
-def occupancies(mdp: TabularMDP, pi: FloatArray, horizon: int) -> FloatArray:
-    """(H, S) the distribution of the state at each step under pi; what is missing to 1 has terminated."""
+def chain_table(mdp: TabularMDP, weights: FloatArray, smoothed: bool = True) -> FloatArray:
+    """(S, S + 1) sum_a weights(s, a) P(s, a, .) as a dense table, with smoothing or without."""
+    stored = mdp._table
+    if stored is None:
+        sparse: Any = average_actions(mdp._stored, weights)
+        chain: FloatArray = sparse.toarray()
+    else:
+        chain = average_rows(stored, weights)
+    if smoothed and mdp._spread is not None:
+        chain += (weights * mdp._spread.reshape(weights.shape)).sum(axis=1)[:, None]
+    return chain
+
+
+def occupancies(mdp: TabularMDP, pi: FloatArray, horizon: int, *, stacked: bool = False) -> FloatArray:
+    """(H, S) the distribution of the state at each step under pi; what is missing to 1 has terminated.
+
+    Of several models `stacked` into one, equal ones keep equal bits, which they need not in a dense chain.
+    """
     d = np.empty((horizon, mdp.n_states))
     d[0] = mdp.d0
+    if mdp._table is not None and not stacked:
+        onwards = np.ascontiguousarray(chain_table(mdp, pi)[:, :-1].T)
+        with one_thread():
+            for t in range(1, horizon):
+                np.dot(onwards, d[t - 1], out=d[t])
+        return d
     for t in range(1, horizon):
         d[t] = mdp.forward((d[t - 1][:, None] * pi).ravel())
     return d
 
 
+def state_values(mdp: TabularMDP, pi: FloatArray, horizon: int, gamma: float) -> FloatArray:
+    """(H, S) V_t of pi for t = 0..H-1 with H - t steps to go."""
+    v = np.empty((horizon, mdp.n_states))
+    if mdp._table is None:
+        for t, _, v_t in backward(mdp, pi, horizon, gamma):
+            v[t] = v_t
+        return v
+    chain, gain = gamma * chain_table(mdp, pi)[:, :-1], (pi * mdp.r).sum(axis=1)
+    v[-1] = gain
+    with one_thread():
+        for t in reversed(range(horizon - 1)):
+            np.dot(chain, v[t + 1], out=v[t])
+            v[t] += gain
+    return v
+
+
 def q_values(mdp: TabularMDP, pi: Any, horizon: int, gamma: float = 1.0) -> FloatArray:
     """Q_t(s, a) of pi for t = 0..H-1 with H - t steps to go: (H, S, A).
+
+    Args:
+      mdp: the MDP.
+      pi: a `TabularPolicy` or (S, A) probabilities.
+      horizon: H, the number of steps.
+      gamma: discount in (0, 1].
 
     Example:
       >>> coin = TabularMDP(P=[[[0.5], [0.0]]], R=[[-1.0, -1.0]], d0=[1.0])
@@ -282,11 +365,17 @@ def policy_value(mdp: TabularMDP, pi: Any, horizon: int | None = None, gamma: fl
 def checked_horizon(horizon: int) -> int:
     """The horizon as a positive whole number."""
     if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
-        raise OptionError(f"horizon is a whole number of steps, at least 1; found {horizon!r}.")
+        raise OptionError(
+            f"horizon is a whole number of steps, at least 1; found {horizon!r}.",
+            fix="For example horizon=50, or None for no limit.",
+        )
     return int(horizon)
 
 
 def check_gamma(gamma: float) -> None:
     """Refuse a discount outside (0, 1]."""
-    if not 0.0 < gamma <= 1.0:
-        raise OptionError(f"gamma must be above 0 and at most 1; found {gamma!r}.")
+    if not (isinstance(gamma, int | float | np.number) and 0.0 < gamma <= 1.0):
+        raise OptionError(
+            f"gamma must be above 0 and at most 1; found {gamma!r}.",
+            fix="For example gamma=1.0 (--gamma 1), where later rewards count in full, or 0.99.",
+        )

@@ -72,7 +72,10 @@ def read_rewards(R: Any, P: Sparse, n_states: int, n_actions: int) -> tuple[Floa
     rows = entry_rows(P)
     if _is_sparse(R):
         if R.shape != P.shape:
-            raise MDPError(f"A sparse R needs the shape of P, {P.shape}; found {R.shape}.")
+            raise MDPError(
+                f"A sparse R needs the shape of P, {P.shape}; found {R.shape}.",
+                fix="Give R the shape of P, or (states, actions) where what follows does not matter.",
+            )
         paid = np.asarray(R.tocsr()[rows, P.indices], dtype=np.float64).ravel()
     else:
         dense = np.asarray(R, dtype=np.float64)
