@@ -2,6 +2,7 @@
 
 import os
 import sysconfig
+from glob import glob
 
 from setuptools import Extension, setup
 
@@ -15,8 +16,11 @@ setup(
     ext_modules=[
         Extension(
             "deadweight.sums._kernel",
-            ["src/deadweight/sums/_kernel.c", "src/deadweight/sums/_path.c"],
-            depends=["src/deadweight/sums/_buffers.h", "src/deadweight/sums/_path.h"],
+            [
+                f"src/deadweight/sums/{name}.c"
+                for name in ("_kernel", "_copies", "_lanes", "_model", "_windows")
+            ],
+            depends=glob("src/deadweight/sums/*.h"),
             define_macros=[("Py_LIMITED_API", "0x030B0000")] if limited else [],
             extra_compile_args=flags,
             py_limited_api=limited,

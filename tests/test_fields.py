@@ -68,8 +68,12 @@ def test_a_column_of_the_log() -> None:
     assert np.array_equal(by_blocks(Logged("propensities")), LOG.propensities)
 
 
-def test_each_episode_has_the_field_of_its_fold() -> None:
-    first, second = TABLES["all three"], Table(RNG.normal(size=(T, S, A)), by_time=True, by_action=True)
+@pytest.mark.parametrize("other", ["alike", "of another shape"])
+def test_each_episode_has_the_field_of_its_fold(other: str) -> None:
+    first = TABLES["all three"]
+    second = Table(RNG.normal(size=(T, S, A)), by_time=True, by_action=True)
+    if other != "alike":
+        second = Table(RNG.normal(size=S))
     fold_of = np.arange(LOG.n_episodes) % 2
     found = by_blocks(ByFold((first, second), Folds.of(2, [LOG.n_episodes])))
     expected = np.where(np.repeat(fold_of, LOG.lengths) == 0, row_by_row(first), row_by_row(second))
@@ -103,9 +107,11 @@ def test_arrays_that_differ_where_the_hash_does_not_look_are_told_apart() -> Non
 
 def test_whoever_needs_a_table_says_so() -> None:
     assert table_of(TABLES["state"], "X needs a table", "") is TABLES["state"].values
-    with pytest.raises(EstimationError, match=r"X needs a table; found one flag a step"):
+    with pytest.raises(EstimationError, match=r"X needs a table; found one flag for each step"):
         table_of(Column(np.ones(3, dtype=bool)), "X needs a table", "")
-    with pytest.raises(DropError, match=r"A state report needs a drop of states; found one flag a step"):
+    with pytest.raises(
+        DropError, match=r"A state report needs a drop of states; found one flag for each step"
+    ):
         Drop(steps=np.ones(3, dtype=bool)).mask_for("A state report", 3)
     logged = dw.Trajectories([0], [0], [1.0], [0, 1], target_probs=[0.5], propensities=[0.5])
     with pytest.raises(EstimationError, match=r"DM needs the evaluation policy for all actions; found only"):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deadweight.sums.running import Running, running_product
-from deadweight.sums.summaries import ColumnSums, KeyedSums, Kish, Moments
+from deadweight.sums.summaries import ColumnSums, KeyedSums, Kish, Moments, RowMoments
 
 FEW = settings(max_examples=40, deadline=None, derandomize=True)
 numbers = st.floats(-1e6, 1e6, allow_nan=False)
@@ -27,6 +27,17 @@ def test_moments(values: list[float], cut: int) -> None:
 
 def test_moments_of_one_value() -> None:
     assert np.isnan(Moments.of(np.array([3.0])).std_error)
+
+
+@pytest.mark.parametrize("episodes", [1, 9, 1000, 70_000])
+def test_rows_have_the_bits_that_they_have_alone(episodes: int) -> None:
+    values = np.random.default_rng(episodes).normal(size=(episodes, 70)).T
+    returns, rows = values[0].copy(), [3, 69, 3, 11]
+    found, apart = RowMoments.of(values, rows), RowMoments.of(values, rows, returns)
+    for place, row in enumerate(rows):
+        for moments, expected in ((found, values[row]), (apart, values[row] - returns)):
+            assert moments.row(place) == Moments.of(np.ascontiguousarray(expected))
+    assert RowMoments.of(values).row(69) == Moments.of(np.ascontiguousarray(values[69]))
 
 
 @FEW

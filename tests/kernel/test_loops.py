@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from kernel.built import _kernel, needs_kernel
 
 from deadweight.estimators import incremental
+from deadweight.inference import poisson
 from deadweight.io import part_log
 from deadweight.sums import kernel
 
@@ -67,3 +68,15 @@ def test_codes_and_rewards_that_may_be(column: str, value: float, sound: bool, p
         for use in (_kernel, None):
             patch.setattr(kernel, "KERNEL", use)
             assert part_log._plausible(*columns.values(), 3, 2) == sound
+
+
+@needs_kernel
+@pytest.mark.parametrize("seed", [0, 7, -5, 2**70 + 1])
+@pytest.mark.parametrize("resamples", [0, 1, 3, 4, 30, 255, 256, 257, 1003])
+def test_copies_of_episodes_have_the_same_bits(seed: int, resamples: int) -> None:
+    episodes = np.random.default_rng(resamples).integers(0, 2**40, 50)
+    for some in (episodes, episodes[::7], episodes[:0]):
+        by_kernel = poisson.poisson_weights(seed, some, resamples)
+        np.testing.assert_array_equal(by_kernel, poisson._by_numpy(seed, some, resamples))
+    with pytest.raises(ValueError, match="resamples"):
+        _kernel.resample_copies(0, episodes, np.arange(8), resamples, np.empty(3, dtype=np.uint8))

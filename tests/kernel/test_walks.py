@@ -80,9 +80,15 @@ def make_policies(seed: int = 1, like: float = 5.0) -> tuple[np.ndarray, np.ndar
 
 
 def numbers(log: Any, pi_e: Any, pi_b: Any, names: Sequence[str], **options: Any) -> np.ndarray:
-    """Value, standard error and effective sample size of each name."""
-    ev = dw.evaluate(log, pi_e, pi_b, names, interval=None, also=["std_error"], **options)
-    return np.array([[ev[name].value, ev[name].std_error, ev[name].ess] for name in names], dtype=float)
+    """Value, standard error and effective sample size of each name, in all and at each step."""
+    ev = dw.evaluate(log, pi_e, pi_b, names, interval=None, also=["std_error", "ess_steps"], **options)
+    found = [ev[name] for name in names]
+    none = np.full(log.horizon, np.nan)  # of an estimate without weights
+    steps = [none if one.ess_steps is None else one.ess_steps for one in found]
+    return np.array(
+        [[one.value, one.std_error, one.ess, *some] for one, some in zip(found, steps, strict=True)],
+        dtype=float,
+    )
 
 
 def both(watched: Watched, *arguments: Any, **options: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -135,6 +141,31 @@ def test_same_numbers_with_a_drop_from_whatever_source(watched: Watched, given_a
     assert watched.declined == 0
     plain, _ = both(watched, log, pi_e, pi_b, PLAIN)
     assert not np.allclose(ours[:, 0], plain[:, 0]), "the drop changes something"
+
+
+@needs_kernel
+@pytest.mark.parametrize(
+    ("wild", "declined"),
+    [
+        ({}, 0),
+        ({64: 1e-5, 66: 0.0}, 0),
+        ({10: 1e-120, 20: 1e-120}, 1),
+        ({10: 1e-120, 60: 1e-120, 130: 0.0}, 1),
+    ],
+    ids=["tame", "wild and zero", "out of range", "out of range and then zero"],
+)
+def test_quotients_of_two_columns(watched: Watched, wild: dict[int, float], declined: int) -> None:
+    """They are made 64 at a time, and followed step by step where one of them is large or small."""
+    lengths = [63, 64, 65, 128, 129, 300, 1]
+    rng, n = np.random.default_rng(3), sum(lengths)
+    bottom, top = rng.uniform(0.2, 1.0, n), rng.uniform(0.2, 1.0, n)
+    top[330::37] = 0.0
+    for step, ratio in wild.items():
+        top[192 + step] = ratio * bottom[192 + step]  # within the episode of 128 steps
+    log = make_log(lengths, propensities=bottom, target_probs=np.minimum(top, 1.0))
+    found, expected = both(watched, log, None, None, PLAIN)
+    np.testing.assert_allclose(found, expected, rtol=1e-11)
+    assert bool(watched.declined) == bool(declined)
 
 
 @needs_kernel

@@ -9,26 +9,27 @@
    every CPython from 3.11 on. */
 
 #include "_buffers.h"
-#include "_path.h"
+#include "_copies.h"
+#include "_lanes.h"
+#include "_model.h"
+#include "_windows.h"
 #include <float.h>
-#include <math.h>
 
 #define SOME 256   /* episodes, or steps of one, that are summed before they are added to the rest */
 #define LINE 8     /* numbers in a line of cache */
 #define AHEAD 64   /* steps of the next episode that are fetched ahead */
-#define REVISION 4 /* of these signatures; deadweight/kernel.py takes no other */
+#define FAR 400    /* how many steps ahead columns are fetched: more than the processor does by itself */
+/* Quotients of two columns are made so many at a time. Where all of them are within TAME and 1 / TAME, or zero, a
+   product in range goes that far without overflow, and is looked at afterwards. */
+#define QUOTIENTS 64
+#define TAME 100.0
+#define REVISION 11 /* of these signatures; deadweight/sums/kernel.py takes no other */
 
 typedef struct {
-    /* The log. */
-    const int64_t *states, *actions, *offsets, *rows;
-    const double *rewards;
-    Py_ssize_t steps, episodes, chosen;
-    /* The ratios: of a table by (s, a), or a quotient whose halves come from a table or a column each. */
-    const double *table, *top_table, *bottom_table, *top_column, *bottom_column;
-    uint64_t cells, n_actions;
+    Log log;
+    Ratios ratios;
     const uint8_t *dropped_steps, *dropped_states; /* one flag a step, or a state; NULL drops nothing */
     uint64_t n_states;                             /* flags in the second */
-    int64_t stride; /* steps that a product in range can go without overflow; then it is looked at */
     /* Factors of step t: the discount (NULL: 1), or the slope and pull of an influence function. */
     const double *discount, *slope, *pull, *pull_after;
     Py_ssize_t horizon;
@@ -39,50 +40,86 @@ typedef struct {
 
 /* What differs between the loops below is known when they are compiled, and costs nothing inside them. */
 typedef enum { SUMS, DISCOUNTED_SUMS, INFLUENCE, RETURNS, DISCOUNTED_RETURNS } Wanted;
-typedef enum { FROM_TABLE, FROM_COLUMNS } Source;
+typedef enum { FROM_TABLE, FROM_COLUMNS, FROM_QUOTIENTS } Source;
 
 /* Ratio of step k by its table, or 0 with *bad set where the table has no such cell. */
 INLINE double from_table(const Walk *in, int64_t k, int *bad)
 {
-    uint64_t cell = (uint64_t)in->states[k] * in->n_actions + (uint64_t)in->actions[k];
-    if (cell >= in->cells) {
+    uint64_t cell = (uint64_t)in->log.states[k] * in->ratios.n_actions + (uint64_t)in->log.actions[k];
+    if (cell >= in->ratios.cells) {
         *bad = 1;
         return 0.0;
     }
-    return in->table[cell];
+    return in->ratios.table[cell];
 }
 
 /* The same from probabilities, with drops; a ratio that could leave the range at once is bad as well. */
 INLINE double from_columns(const Walk *in, int64_t k, int *bad)
 {
-    double ratio, top, bottom;
+    double ratio;
     uint64_t cell = 0;
-    if (in->cells) {
-        cell = (uint64_t)in->states[k] * in->n_actions + (uint64_t)in->actions[k];
-        if (cell >= in->cells) {
+    if (in->ratios.cells) {
+        cell = (uint64_t)in->log.states[k] * in->ratios.n_actions + (uint64_t)in->log.actions[k];
+        if (cell >= in->ratios.cells) {
             *bad = 1;
             return 0.0;
         }
     }
-    if (in->table != NULL) {
-        ratio = in->table[cell];
-    } else {
-        top = in->top_column != NULL ? in->top_column[k] : in->top_table[cell];
-        bottom = in->bottom_column != NULL ? in->bottom_column[k] : in->bottom_table[cell];
-        ratio = bottom > 0.0 ? top / bottom : (double)NAN;
-    }
+    ratio = ratio_of(&in->ratios, k, cell);
     if (ratio == ratio) { /* NaN, a step that pi_b rules out, is not hidden by a drop */
         if (in->dropped_steps != NULL && in->dropped_steps[k])
             return 1.0;
         if (in->dropped_states != NULL) {
-            if ((uint64_t)in->states[k] >= in->n_states)
+            if ((uint64_t)in->log.states[k] >= in->n_states)
                 *bad = 1;
-            else if (in->dropped_states[in->states[k]])
+            else if (in->dropped_states[in->log.states[k]])
                 return 1.0;
         }
     }
     *bad |= out_of_range(ratio);
     return ratio;
+}
+
+/* Quotients of two columns, NaN where pi_b rules a step out; whether all are tame. Numbers of 64 bits throughout,
+   and no `&&`: so the compiler makes vectors of it. */
+WIDE static int divide(const double *restrict top, const double *restrict bottom, double *restrict ratio, int64_t n)
+{
+    int64_t wild = 0;
+    for (int64_t k = 0; k < n; k++) {
+        double x = bottom[k] > 0.0 ? top[k] / bottom[k] : (double)NAN;
+        int64_t high = x <= TAME ? 0 : 1, low = x >= 1.0 / TAME ? 0 : 1, some = x == 0.0 ? 0 : 1;
+        ratio[k] = x;
+        wild |= high | (low & some);
+    }
+    return !wild;
+}
+
+/* The kept ratios of steps k to k + n of two columns. A running product w that may leave the range on the way is
+   followed here, step by step; 0 if it does. */
+static int quotients(const Walk *in, int64_t k, int64_t n, double w, double *ratio)
+{
+    int bad = 0, tame = divide(in->ratios.top_column + k, in->ratios.bottom_column + k, ratio, n);
+    for (int64_t j = 0; in->dropped_steps != NULL && j < n; j++)
+        if (in->dropped_steps[k + j] && ratio[j] == ratio[j])
+            ratio[j] = 1.0;
+    for (int64_t j = 0; in->dropped_states != NULL && j < n; j++)
+        if ((uint64_t)in->log.states[k + j] >= in->n_states)
+            bad = 1;
+        else if (in->dropped_states[in->log.states[k + j]] && ratio[j] == ratio[j])
+            ratio[j] = 1.0;
+    for (int64_t j = 0; !tame && j < n; j++) {
+        w *= ratio[j];
+        bad |= out_of_range(ratio[j]) | out_of_range(w);
+    }
+    return !bad;
+}
+
+/* Ratio of step k by whatever it comes from; quotients have been made before, this is the next of them. */
+INLINE double next_ratio(const Walk *in, int64_t k, const double *made, int *bad, const Source source)
+{
+    if (source == FROM_QUOTIENTS)
+        return *made;
+    return source == FROM_TABLE ? from_table(in, k, bad) : from_columns(in, k, bad);
 }
 
 /* The end of a stretch from step lo on: the stride, the next multiple of SOME, or the end of the episode. */
@@ -93,21 +130,51 @@ INLINE int64_t stretch_end(int64_t lo, int64_t stride, int64_t length)
     return hi > length ? length : hi;
 }
 
+/* Asks for the columns of step k that a walk reads. */
+INLINE void fetch_step(const Walk *in, int64_t k, const Wanted wanted, const Source source)
+{
+    FETCH(in->log.rewards + k);
+    if (wanted == RETURNS || wanted == DISCOUNTED_RETURNS)
+        return;
+    FETCH(source == FROM_QUOTIENTS ? (const void *)(in->ratios.top_column + k) : in->log.states + k);
+    FETCH(source == FROM_QUOTIENTS ? (const void *)(in->ratios.bottom_column + k) : in->log.actions + k);
+}
+
+/* Asks for the first steps of an episode, LINE at a time, while the one before it is walked along: where
+   episodes of a block do not follow one another in memory, the processor does not guess where the next is. */
+INLINE void fetch_ahead(const Walk *in, Py_ssize_t i, const Wanted wanted, const Source source)
+{
+    const int64_t first = in->log.offsets[in->log.rows[i]];
+    for (int64_t k = first; k < first + AHEAD && k < in->log.steps; k += LINE)
+        fetch_step(in, k, wanted, source);
+}
+
 /* Episode rows[i] from its first step to its last; 0 if a product leaves the range, or a step the table. */
 INLINE int one_episode(const Walk *in, Py_ssize_t i, const Wanted wanted, const Source source)
 {
-    const int64_t first = in->offsets[in->rows[i]], length = in->offsets[in->rows[i] + 1] - first;
+    const int64_t first = in->log.offsets[in->log.rows[i]], length = in->log.offsets[in->log.rows[i] + 1] - first;
     double w = 1.0, g = 0.0, p = 0.0, whole_g = 0.0, whole_p = 0.0;
+    /* Steps that lie FAR ahead are asked for where the next episode is the next in memory as well. */
+    const int64_t far_end = i + 1 < in->log.chosen && in->log.rows[i + 1] == in->log.rows[i] + 1 ? in->log.steps : 0;
+    double ratio[QUOTIENTS];
     int bad = 0;
     for (int64_t lo = 0, hi; lo < length && !bad; lo = hi) {
-        hi = stretch_end(lo, in->stride, length);
+        hi = stretch_end(lo, source == FROM_QUOTIENTS ? QUOTIENTS : in->ratios.stride, length);
+        if (source == FROM_QUOTIENTS) {
+            for (int64_t k = first + lo + FAR; k < first + hi + FAR && k < far_end; k += LINE)
+                fetch_step(in, k, wanted, source);
+            if (!quotients(in, first + lo, hi - lo, w, ratio))
+                return 0;
+        }
         for (int64_t t = lo; t < hi; t++) {
-            double r = in->rewards[first + t], wr;
+            double r = in->log.rewards[first + t], wr;
+            if (source != FROM_QUOTIENTS && t % LINE == 0 && first + t + FAR < far_end)
+                fetch_step(in, first + t + FAR, wanted, source);
             if (wanted == RETURNS || wanted == DISCOUNTED_RETURNS) {
                 g += wanted == DISCOUNTED_RETURNS ? r * in->discount[t] : r;
                 continue;
             }
-            w *= source == FROM_TABLE ? from_table(in, first + t, &bad) : from_columns(in, first + t, &bad);
+            w *= next_ratio(in, first + t, ratio + (t - lo), &bad, source);
             if (wanted == INFLUENCE) {
                 p += w * (r * in->slope[t] - in->pull[t]);
                 continue;
@@ -151,35 +218,21 @@ static void collect(const Walk *in, int64_t longest)
     in->ended[longest] += gone;
 }
 
-/* Asks for the first steps of an episode, LINE at a time, while the one before it is walked along: where
-   episodes of a block do not follow one another in memory, the processor does not guess where the next is. */
-INLINE void fetch_ahead(const Walk *in, Py_ssize_t i, const Wanted wanted)
-{
-    const int64_t first = in->offsets[in->rows[i]];
-    for (int64_t k = first; k < first + AHEAD && k < in->steps; k += LINE) {
-        FETCH(in->rewards + k);
-        if (wanted == RETURNS || wanted == DISCOUNTED_RETURNS)
-            continue;
-        FETCH(in->states + k);
-        FETCH(in->actions + k);
-    }
-}
-
 /* Sums of sums: one long row of additions would lose digits on a block of very many short episodes. */
 INLINE int every_episode(const Walk *in, const Wanted wanted, const Source source)
 {
     int64_t longest = 0;
     double gone = 0.0;
-    for (Py_ssize_t i = 0; i < in->chosen; i++) {
-        int64_t length = in->offsets[in->rows[i] + 1] - in->offsets[in->rows[i]];
-        if (i + 1 < in->chosen)
-            fetch_ahead(in, i + 1, wanted);
+    for (Py_ssize_t i = 0; i < in->log.chosen; i++) {
+        int64_t length = in->log.offsets[in->log.rows[i] + 1] - in->log.offsets[in->log.rows[i]];
+        if (i + 1 < in->log.chosen && in->log.rows[i + 1] != in->log.rows[i] + 1)
+            fetch_ahead(in, i + 1, wanted, source);
         if (!one_episode(in, i, wanted, source))
             return 0;
         if (wanted != SUMS && wanted != DISCOUNTED_SUMS)
             continue;
         longest = length > longest ? length : longest;
-        if ((i + 1) % SOME == 0 || i + 1 == in->chosen) {
+        if ((i + 1) % SOME == 0 || i + 1 == in->log.chosen) {
             collect(in, longest);
             longest = 0;
         }
@@ -192,17 +245,35 @@ INLINE int every_episode(const Walk *in, const Wanted wanted, const Source sourc
     return 1;
 }
 
+/* Where the ratios of a walk come from. */
+static Source source_of(const Walk *in)
+{
+    if (in->ratios.table != NULL && in->dropped_steps == NULL && in->dropped_states == NULL)
+        return FROM_TABLE;
+    return in->ratios.top_column != NULL && in->ratios.bottom_column != NULL ? FROM_QUOTIENTS : FROM_COLUMNS;
+}
+
+INLINE int walk_as(const Walk *in, const Wanted wanted)
+{
+    switch (source_of(in)) {
+    case FROM_TABLE:
+        return every_episode(in, wanted, FROM_TABLE);
+    case FROM_QUOTIENTS:
+        return every_episode(in, wanted, FROM_QUOTIENTS);
+    default:
+        return every_episode(in, wanted, FROM_COLUMNS);
+    }
+}
+
 static int walk_episodes(const Walk *in, const Wanted wanted)
 {
-    int simple = in->table != NULL && in->dropped_steps == NULL && in->dropped_states == NULL;
     switch (wanted) {
     case SUMS:
-        return simple ? every_episode(in, SUMS, FROM_TABLE) : every_episode(in, SUMS, FROM_COLUMNS);
+        return walk_as(in, SUMS);
     case DISCOUNTED_SUMS:
-        return simple ? every_episode(in, DISCOUNTED_SUMS, FROM_TABLE)
-                      : every_episode(in, DISCOUNTED_SUMS, FROM_COLUMNS);
+        return walk_as(in, DISCOUNTED_SUMS);
     case INFLUENCE:
-        return simple ? every_episode(in, INFLUENCE, FROM_TABLE) : every_episode(in, INFLUENCE, FROM_COLUMNS);
+        return walk_as(in, INFLUENCE);
     case RETURNS:
         return every_episode(in, RETURNS, FROM_TABLE);
     default:
@@ -210,78 +281,58 @@ static int walk_episodes(const Walk *in, const Wanted wanted)
     }
 }
 
-/* --- from Python and back ------------------------------------------------------------------------------ */
-
-/* Episodes of a log: the rewards, first rows, and which of them; 0 on error. */
-static int read_episodes(Held *held, Walk *in, PyObject *rewards, PyObject *offsets, PyObject *rows)
+/* Sums over the episodes of W_t and of its square; ended episodes keep their last weight. */
+INLINE int sizes_of(const Walk *in, double *squares, double *ended_squares, const Source source)
 {
-    Py_ssize_t n_offsets;
-    in->rewards = data_of(held, rewards, 'd', 0, &in->steps);
-    in->offsets = data_of(held, offsets, 'i', 0, &n_offsets);
-    in->rows = data_of(held, rows, 'i', 0, &in->chosen);
-    in->episodes = n_offsets - 1;
-    return PyErr_Occurred() || n_offsets < 2 ? wrong("the columns") : 1;
-}
-
-static int read_log(Held *held, Walk *in, PyObject *log)
-{
-    PyObject *states, *actions, *rewards, *offsets, *rows;
-    Py_ssize_t n_states, n_actions;
-    if (!PyArg_ParseTuple(log, "OOOOO", &states, &actions, &rewards, &offsets, &rows))
-        return 0;
-    if (!read_episodes(held, in, rewards, offsets, rows))
-        return 0;
-    in->states = data_of(held, states, 'i', 0, &n_states);
-    in->actions = data_of(held, actions, 'i', 0, &n_actions);
-    return PyErr_Occurred() || n_states != in->steps || n_actions != in->steps ? wrong("the columns") : 1;
-}
-
-static int read_ratios(Held *held, Walk *in, PyObject *ratios)
-{
-    PyObject *tables[3], *columns[3], *dropped_states;
-    Py_ssize_t n_actions, stride, n_tables[3], n_columns[3], n_states;
-    if (!PyArg_ParseTuple(ratios, "OOOOOOOnn", &tables[0], &tables[1], &tables[2], &columns[0], &columns[1],
-                          &columns[2], &dropped_states, &n_actions, &stride))
-        return 0;
-    in->table = data_of(held, tables[0], 'd', 0, &n_tables[0]);
-    in->top_table = data_of(held, tables[1], 'd', 0, &n_tables[1]);
-    in->bottom_table = data_of(held, tables[2], 'd', 0, &n_tables[2]);
-    in->top_column = data_of(held, columns[0], 'd', 0, &n_columns[0]);
-    in->bottom_column = data_of(held, columns[1], 'd', 0, &n_columns[1]);
-    in->dropped_steps = data_of(held, columns[2], 'b', 0, &n_columns[2]);
-    in->dropped_states = data_of(held, dropped_states, 'b', 0, &n_states);
-    if (PyErr_Occurred())
-        return 0;
-    for (int i = 0; i < 3; i++) {
-        if (columns[i] != Py_None && n_columns[i] != in->steps)
-            return wrong("the columns");
-        if (tables[i] == Py_None)
-            continue;
-        if (n_tables[i] == 0 || (in->cells != 0 && (uint64_t)n_tables[i] != in->cells))
-            return wrong("the tables");
-        in->cells = (uint64_t)n_tables[i];
+    double gone = 0.0, gone_squares = 0.0;
+    for (Py_ssize_t i = 0; i < in->log.chosen; i++) {
+        const int64_t first = in->log.offsets[in->log.rows[i]];
+        const int64_t length = in->log.offsets[in->log.rows[i] + 1] - first;
+        double w = 1.0, ratio[QUOTIENTS];
+        int bad = 0;
+        for (int64_t lo = 0, hi; lo < length; lo = hi) {
+            hi = stretch_end(lo, source == FROM_QUOTIENTS ? QUOTIENTS : in->ratios.stride, length);
+            if (source == FROM_QUOTIENTS && !quotients(in, first + lo, hi - lo, w, ratio))
+                return 0;
+            for (int64_t t = lo; t < hi; t++) {
+                w *= next_ratio(in, first + t, ratio + (t - lo), &bad, source);
+                in->weight[t] += w;
+                squares[t] += w * w;
+            }
+            if (bad || out_of_range(w))
+                return 0;
+        }
+        in->ended[length] += w;
+        ended_squares[length] += w * w;
     }
-    if (in->table == NULL && ((in->top_table == NULL) == (in->top_column == NULL) ||
-                              (in->bottom_table == NULL) == (in->bottom_column == NULL)))
-        return wrong("the ratios");
-    if (n_actions < 1 || stride < 1)
-        return wrong("the ratios");
-    in->n_states = (uint64_t)n_states;
-    in->n_actions = (uint64_t)n_actions;
-    in->stride = stride < SOME ? stride : SOME;
+    for (int64_t t = 0; t < in->horizon; t++) {
+        gone += in->ended[t], gone_squares += ended_squares[t];
+        in->weight[t] += gone, squares[t] += gone_squares;
+    }
     return 1;
 }
 
-/* Episodes that are there, none empty, none longer than the horizon. */
-static int sound(const Walk *in)
+/* --- from Python and back ------------------------------------------------------------------------------ */
+
+/* Ratios and drops: one flag a step, or a state. */
+static int read_weighting(Held *held, Walk *in, PyObject *weighting)
 {
-    for (Py_ssize_t i = 0; i < in->chosen; i++) {
-        int64_t row = in->rows[i];
-        if (row < 0 || row >= in->episodes || in->offsets[row] < 0 ||
-            in->offsets[row + 1] <= in->offsets[row] || in->offsets[row + 1] > in->steps ||
-            in->offsets[row + 1] - in->offsets[row] > in->horizon)
-            return wrong("the episodes");
-    }
+    PyObject *tables[3], *columns[2], *dropped_steps, *dropped_states;
+    Py_ssize_t n_actions, stride, n_steps, n_states;
+    if (!PyArg_ParseTuple(weighting, "OOOOOOOnn", &tables[0], &tables[1], &tables[2], &columns[0], &columns[1],
+                          &dropped_steps, &dropped_states, &n_actions, &stride))
+        return 0;
+    if (n_actions < 1)
+        return wrong("the ratios");
+    in->ratios.n_actions = (uint64_t)n_actions;
+    in->ratios.stride = stride < SOME ? stride : SOME;
+    if (!read_ratios(held, &in->ratios, &in->log, tables, columns))
+        return 0;
+    in->dropped_steps = data_of(held, dropped_steps, 'b', 0, &n_steps);
+    in->dropped_states = data_of(held, dropped_states, 'b', 0, &n_states);
+    if (PyErr_Occurred() || (in->dropped_steps != NULL && n_steps != in->log.steps))
+        return wrong("the columns");
+    in->n_states = (uint64_t)n_states;
     return 1;
 }
 
@@ -305,13 +356,13 @@ static PyObject *sums(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "O!O!O(OOOOO)O", &PyTuple_Type, &log, &PyTuple_Type, &ratios, &discount,
                           &array[0], &array[1], &array[2], &array[3], &array[4], &array[5]))
         return NULL;
-    if (!read_log(&held, &in, log) || !read_ratios(&held, &in, ratios))
+    if (!read_log(&held, &in.log, log) || !read_weighting(&held, &in, ratios))
         goto end;
     for (int i = 0; i < 6; i++)
         out[i] = data_of(&held, array[i], 'd', 1, &size[i]);
     in.discount = data_of(&held, discount, 'd', 0, &n_discount);
     in.horizon = size[3];
-    if (PyErr_Occurred() || size[0] != in.chosen || size[1] != in.chosen || size[2] != in.chosen ||
+    if (PyErr_Occurred() || size[0] != in.log.chosen || size[1] != in.log.chosen || size[2] != in.log.chosen ||
         size[4] != in.horizon || size[5] != 4 * (in.horizon + 1) ||
         (in.discount != NULL && n_discount != in.horizon)) {
         wrong("the results");
@@ -321,7 +372,7 @@ static PyObject *sums(PyObject *self, PyObject *args)
     in.weight = out[3], in.weighted = out[4];
     in.ended = out[5], in.some_ended = in.ended + in.horizon + 1;
     in.some_w = in.some_ended + in.horizon + 1, in.some_wr = in.some_w + in.horizon + 1;
-    if (sound(&in))
+    if (sound(&in.log, in.horizon))
         result = answer(&in, in.discount == NULL ? SUMS : DISCOUNTED_SUMS);
 end:
     let_go(&held);
@@ -338,19 +389,61 @@ static PyObject *influences(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "O!O!(OOO)O", &PyTuple_Type, &log, &PyTuple_Type, &ratios, &slope, &pull,
                           &pull_after, &influence))
         return NULL;
-    if (!read_log(&held, &in, log) || !read_ratios(&held, &in, ratios))
+    if (!read_log(&held, &in.log, log) || !read_weighting(&held, &in, ratios))
         goto end;
     in.slope = data_of(&held, slope, 'd', 0, &size[0]);
     in.pull = data_of(&held, pull, 'd', 0, &size[1]);
     in.pull_after = data_of(&held, pull_after, 'd', 0, &size[2]);
     in.influence = data_of(&held, influence, 'd', 1, &size[3]);
     in.horizon = size[0];
-    if (PyErr_Occurred() || size[1] != in.horizon || size[2] != in.horizon + 1 || size[3] != in.chosen) {
+    if (PyErr_Occurred() || size[1] != in.horizon || size[2] != in.horizon + 1 || size[3] != in.log.chosen) {
         wrong("the results");
         goto end;
     }
-    if (sound(&in))
+    if (sound(&in.log, in.horizon))
         result = answer(&in, INFLUENCE);
+end:
+    let_go(&held);
+    return result;
+}
+
+static PyObject *step_sizes(PyObject *self, PyObject *args)
+{
+    PyObject *log, *ratios, *array[4], *result = NULL;
+    Py_ssize_t size[4];
+    double *out[4];
+    int done;
+    Held held = {.count = 0};
+    Walk in = {0};
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!O!(OOOO)", &PyTuple_Type, &log, &PyTuple_Type, &ratios, &array[0], &array[1],
+                          &array[2], &array[3]))
+        return NULL;
+    if (!read_log(&held, &in.log, log) || !read_weighting(&held, &in, ratios))
+        goto end;
+    for (int i = 0; i < 4; i++)
+        out[i] = data_of(&held, array[i], 'd', 1, &size[i]);
+    in.horizon = size[0];
+    if (PyErr_Occurred() || size[1] != in.horizon || size[2] != in.horizon + 1 || size[3] != in.horizon + 1) {
+        wrong("the results");
+        goto end;
+    }
+    if (!sound(&in.log, in.horizon))
+        goto end;
+    in.weight = out[0], in.ended = out[2];
+    Py_BEGIN_ALLOW_THREADS
+    switch (source_of(&in)) {
+    case FROM_TABLE:
+        done = sizes_of(&in, out[1], out[3], FROM_TABLE);
+        break;
+    case FROM_QUOTIENTS:
+        done = sizes_of(&in, out[1], out[3], FROM_QUOTIENTS);
+        break;
+    default:
+        done = sizes_of(&in, out[1], out[3], FROM_COLUMNS);
+    }
+    Py_END_ALLOW_THREADS
+    result = PyBool_FromLong(done);
 end:
     let_go(&held);
     return result;
@@ -365,16 +458,16 @@ static PyObject *returns(PyObject *self, PyObject *args)
     (void)self;
     if (!PyArg_ParseTuple(args, "OOOnOO", &rewards, &offsets, &rows, &in.horizon, &discount, &found))
         return NULL;
-    if (!read_episodes(&held, &in, rewards, offsets, rows))
+    if (!read_episodes(&held, &in.log, rewards, offsets, rows))
         goto end;
     in.discount = data_of(&held, discount, 'd', 0, &n_discount);
     in.returns = data_of(&held, found, 'd', 1, &n_found);
-    in.stride = SOME;
-    if (PyErr_Occurred() || n_found != in.chosen || (in.discount != NULL && n_discount != in.horizon)) {
+    in.ratios.stride = SOME;
+    if (PyErr_Occurred() || n_found != in.log.chosen || (in.discount != NULL && n_discount != in.horizon)) {
         wrong("the results");
         goto end;
     }
-    if (sound(&in))
+    if (sound(&in.log, in.horizon))
         result = answer(&in, in.discount == NULL ? RETURNS : DISCOUNTED_RETURNS);
 end:
     let_go(&held);
@@ -526,13 +619,19 @@ end:
 }
 
 static PyMethodDef methods[] = {
-    {"sums", sums, METH_VARARGS, "Sums of a block; see deadweight/walks.py."},
-    {"influences", influences, METH_VARARGS, "Influence of each episode; see deadweight/walks.py."},
-    {"returns", returns, METH_VARARGS, "Return of each episode; see deadweight/blocks.py."},
+    {"sums", sums, METH_VARARGS, "Sums of a block; see deadweight/sums/walks.py."},
+    {"influences", influences, METH_VARARGS, "Influence of each episode; see deadweight/sums/walks.py."},
+    {"step_sizes", step_sizes, METH_VARARGS, "Sums of weights and squares; see deadweight/sums/walks.py."},
+    {"returns", returns, METH_VARARGS, "Return of each episode; see deadweight/sums/blocks.py."},
     {"windows", windows, METH_VARARGS, "Moments of windows; see deadweight/estimators/incremental.py."},
     {"plausible", plausible, METH_VARARGS, "Codes in range, rewards finite; see deadweight/io/part_log.py."},
-    {"path_sums", path_sums, METH_VARARGS, "Sums at every level; see deadweight/level_walks.py."},
-    {"path_influences", path_influences, METH_VARARGS, "Influences at every level; see deadweight/level_walks.py."},
+    {"lane_sums", lane_sums, METH_VARARGS, "Sums under many drops; see deadweight/sums/lanes.py."},
+    {"lane_influences", lane_influences, METH_VARARGS, "Influences under many drops; see deadweight/sums/lanes.py."},
+    {"count_steps", count_steps, METH_VARARGS, "Counts of transitions; see deadweight/values/model.py."},
+    {"model_influences", model_influences, METH_VARARGS, "See deadweight/values/model_influence.py."},
+    {"window_sums", window_sums, METH_VARARGS, "Sums of windowed weights; see deadweight/estimators/windowed.py."},
+    {"window_influences", window_influences, METH_VARARGS, "See deadweight/estimators/windowed.py."},
+    {"resample_copies", resample_copies, METH_VARARGS, "Copies of episodes; see deadweight/inference/poisson.py."},
     {"borders", borders, METH_VARARGS, "First rows of episodes; see deadweight/io/part_log.py."},
     {NULL, NULL, 0, NULL},
 };

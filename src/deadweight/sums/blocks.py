@@ -22,6 +22,10 @@ from deadweight.sums import kernel
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 BLOCK_CELLS = 1 << 19
+# Of a pass that keeps many matrices of a block at once: smaller ones keep memory low.
+SMALL_CELLS = BLOCK_CELLS // 4
+# Of a pass in memory that the kernel walks without matrices: what a block costs beside its walk is little.
+WALKED_CELLS = 4 * BLOCK_CELLS
 # From this many episodes on, a vector operation over episodes beats a running product along each of them.
 MANY_EPISODES = 128
 # Episodes of similar lengths stay in the order of memory, padded; reading to and fro costs more than that.
@@ -113,6 +117,35 @@ class Block:
         return np.asarray(self.take(self.log.rewards, 0.0), order="F" if self.by_step else None)
 
     @cached_property
+    def paid(self) -> FloatArray:
+        """(m, H) rewards as they were paid, before any discount by durations; 0 on padding."""
+        discounting = self.log.discounting
+        return self.rewards if discounting is None else self.take(discounting.rewards, 0.0)
+
+    @cached_property
+    def before(self) -> FloatArray | None:
+        """(m, H) the discount of each row, in a log by its durations; None elsewhere."""
+        discounting = self.log.discounting
+        return None if discounting is None else self.take(discounting.before, 0.0)
+
+    @cached_property
+    def during(self) -> FloatArray | None:
+        """(m, H) the discount of what follows a row over the row's own; None likewise."""
+        discounting = self.log.discounting
+        if discounting is None or discounting.during is None:
+            return None
+        return self.take(discounting.during, 0.0)
+
+    @cached_property
+    def standing(self) -> tuple[FloatArray, FloatArray] | None:
+        """(m, H) for how many rows each row stands, and each row's outcome; None for itself only."""
+        discounting = self.log.discounting
+        if discounting is None or discounting.standing is None:
+            return None
+        found = discounting.standing
+        return self.take(found.rows, 1.0), self.take(found.outcomes, 1.0)
+
+    @cached_property
     def next_states(self) -> IntArray:
         """(m, H), -1 where the task ended, where the log does not say, and on padding."""
         return self.take(self.log.next_states, -1)
@@ -163,6 +196,13 @@ class Block:
         if not lagged:
             return alive
         return np.concatenate([np.ones((self.n, 1), dtype=bool), alive], axis=1)
+
+    def forget(self) -> None:
+        """Let go of all that was made of this block: parts of it refer to the block and would stay."""
+        self._made.clear()
+        self._pairs.clear()
+        for name in ("_index", "alive", "states", "actions", "rewards", "paid", "next_states", "last"):
+            vars(self).pop(name, None)
 
     def once(self, of: Hashable, make: Callable[[Block], T]) -> T:
         """What is made of this block for something that several estimators share; made once."""

@@ -20,12 +20,14 @@ from typing import Literal
 
 import numpy as np
 
+from deadweight.basics.bumps import Bumps
 from deadweight.errors import OptionError
 from deadweight.log.checks import checked_time_limit
 from deadweight.log.trajectories import Trajectories
 from deadweight.sums.blocks import Block
 from deadweight.sums.reduction import reduce_log
 from deadweight.sums.summaries import KeyedSums
+from deadweight.typing import FloatArray
 
 TimeLimit = int | Literal["infer"] | None
 """What a user says about a time limit: its steps, that there is none, or to look."""
@@ -34,6 +36,8 @@ TimeLimit = int | Literal["infer"] | None
 FEWEST, SHARE = 5, 0.05
 # A chance that is small enough to say that the task did not end there by itself.
 BY_CHANCE = 0.01
+# Groups of rows that are alike, where features describe the states.
+CELLS = 50
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,13 +124,31 @@ def inferred_limit(log: Trajectories) -> int | None:
     lengths = log.lengths
     if not is_frequent(int(np.count_nonzero(lengths == log.horizon)), log.n_episodes):
         return None
+    if log.features is not None and not log.has_states:
+        return _ends_by_cell(log.features, log).time_limit
     return count_ends([log]).time_limit
+
+
+def _ends_by_cell(x: FloatArray, log: Trajectories) -> Ends:
+    """The same of a log with features: rows are grouped by the nearest of some centres, and by action.
+
+    Nothing but how episodes end is read off such groups.
+    """
+    cell = Bumps.fitted(x, CELLS).nearest(x)
+    pairs = cell * log.n_actions + log.actions
+    last = log.offsets[1:] - 1
+    ended = np.zeros(log.n_steps)
+    ended[last] = 1.0
+    at_limit = pairs[last[log.lengths == log.horizon]]
+    steps = KeyedSums.of(pairs, 1.0 - ended, ended)
+    return Ends(log.n_episodes, log.horizon, steps, KeyedSums.of(at_limit, 1.0))
 
 
 def assumption(limit: int, number: int, n: int) -> str:
     """What was taken for granted, and how to say otherwise, in one line."""
     return (
         f"Nothing in the log says how its episodes end. {number:,} of {n:,} stop after exactly {limit:,} "
-        "steps where others go on: they are taken to be cut there by a time limit (time_limit=None, or "
-        "--time-limit none, says that they ended; a column terminated says it for each)."
+        "steps, in states from which the log goes on elsewhere: they are taken to be cut there by a time "
+        "limit (time_limit=None, or --time-limit none, says that they ended; a column terminated says it for "
+        "each)."
     )

@@ -9,7 +9,7 @@ says so.
 
 from __future__ import annotations
 
-import hashlib
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,10 +18,11 @@ from typing import Any
 
 import numpy as np
 
+from deadweight.basics.once import once
 from deadweight.errors import DeadweightError, EstimationError
 from deadweight.log.trajectories import Trajectories
 from deadweight.sums.blocks import Block
-from deadweight.typing import AnyArray, BoolArray, IntArray
+from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 # So many entries of an array are looked at to tell it from others; equality looks at all.
 SAMPLE = 4096
@@ -59,10 +60,10 @@ class _Array:
     def _kind(self) -> tuple[Any, ...]:
         return (type(self),)
 
-    @cached_property
+    @once
     def _digest(self) -> int:
         some = self.values.ravel()[:: max(1, self.values.size // SAMPLE)]
-        return int.from_bytes(hashlib.blake2b(some.tobytes(), digest_size=8).digest())
+        return zlib.crc32(some.tobytes())  # unlike hash(), the same in every process
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, _Array) or other._kind != self._kind:
@@ -94,14 +95,17 @@ class Table(_Array, Field):
     def _kind(self) -> tuple[Any, ...]:
         return (type(self), self.by_time, self.by_action)
 
-    def _values(self, block: Block) -> AnyArray:
+    def places(self, block: Block) -> IntArray:
+        """(m, H) where the values of a block's steps lie in the table."""
         n_actions = self.values.shape[-1] if self.by_action else 1
+        at = block.pairs(n_actions) if self.by_action else block.states
+        return block.times * (self.values.shape[1] * n_actions) + at if self.by_time else at
+
+    def _values(self, block: Block) -> AnyArray:
         if self.by_time:
-            size = self.values.shape[1] * n_actions  # of one time
-            at = block.times * size + (block.pairs(n_actions) if self.by_action else block.states)
-            cells: AnyArray = self.values.ravel().take(at)
+            cells: AnyArray = self.values.ravel().take(self.places(block))
         elif self.by_action:
-            cells = block.look_up(self.values.ravel(), block.pairs(n_actions))
+            cells = block.look_up(self.values.ravel(), self.places(block))
         else:
             cells = self.values[block.states]
         if block.alive is not None:
@@ -124,7 +128,7 @@ class Table(_Array, Field):
 class Column(_Array, Field):
     """A value for each row of a log in one piece, (steps,)."""
 
-    found = "one flag a step"
+    found = "one flag for each step"
 
     def _values(self, block: Block) -> AnyArray:
         return block.take(self.values, 0)
@@ -186,11 +190,37 @@ class ByFold(Field):
     fields: tuple[Field, ...]
     folds: Folds
 
+    @cached_property
+    def _side_by_side(self) -> tuple[Table, FloatArray] | None:
+        """Tables of one shape, whose values are looked up together: one of them, and the values of all."""
+        tables = [one for one in self.fields if isinstance(one, Table)]
+        shapes = {(one._kind, one.values.shape) for one in tables}
+        if len(tables) < len(self.fields) or len(shapes) > 1:
+            return None
+        return tables[0], np.concatenate([one.values.ravel() for one in tables])
+
     def _values(self, block: Block) -> AnyArray:
+        if self._side_by_side is not None:
+            table, values = self._side_by_side
+            found = values.take(table.places(block) + (self.folds(block) * table.values.size)[:, None])
+            if block.alive is not None:
+                found[~block.alive] = 0
+            return found
         own, cells = self.folds(block), np.zeros((block.n, block.horizon))
         for fold, field in enumerate(self.fields):
             cells[own == fold] = field._values(block)[own == fold]
         return cells
+
+
+@dataclass(frozen=True)
+class ByDuration(Field):
+    """Values times the discount of each row, in a log by its durations."""
+
+    field: Field
+
+    def _values(self, block: Block) -> AnyArray:
+        assert block.before is not None
+        return self.field.on(block) * block.before
 
 
 @dataclass(frozen=True)

@@ -15,16 +15,25 @@ import numpy as np
 import numpy.typing as npt
 
 from deadweight.basics.memory import require_table
-from deadweight.errors import DataError, PolicyError, first_few
-from deadweight.log.interface import LogLabels
+from deadweight.errors import DataError, PolicyError, did_you_mean, first_few, how_many
+from deadweight.log.interface import InMemory, LogLabels, in_memory
+from deadweight.log.labelled import Labelled
 from deadweight.log.labels import in_the_words_of, plain, positions
+from deadweight.log.trajectories import Trajectories
 from deadweight.policy.policies import TabularPolicy
+from deadweight.policy.row_policies import RowPolicy
 from deadweight.sums.fields import Field, Logged, Table, table_of
 from deadweight.typing import BoolArray, FloatArray, IntArray, Labels
 
 
+def quotient(pi_e: FloatArray, pi_b: FloatArray) -> FloatArray:
+    """pi_e / pi_b, NaN where pi_b = 0: that is never logged (`refuse_unsupported`), and NaN shows it."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(pi_b > 0, pi_e / pi_b, np.nan)
+
+
 @dataclass(frozen=True, eq=False)
-class PolicyPair:
+class PolicyPair(Labelled):
     """Evaluation and behaviour policy in the index order of a log.
 
     pi_e is None when the log's `target_probs` stand for it, pi_b when its `propensities` do. States and
@@ -46,15 +55,10 @@ class PolicyPair:
         """pi_b of the action taken at each step."""
         return Logged("propensities") if self.pi_b is None else Table(self.pi_b, by_action=True)
 
-    @property
-    def n_states(self) -> int:
-        """States of the log and of the policies."""
-        return len(self.state_labels)
-
-    @property
-    def n_actions(self) -> int:
-        """Actions of the log and of the policies."""
-        return len(self.action_labels)
+    @cached_property
+    def ratios(self) -> FloatArray | None:
+        """(S, A) pi_e / pi_b, once for all drops; None where one of them is known of logged actions only."""
+        return None if self.pi_e is None or self.pi_b is None else quotient(self.pi_e, self.pi_b)
 
     def require_pi_e(self, what: str) -> FloatArray:
         """pi_e of all actions, or an error that says why `what` needs it."""
@@ -66,27 +70,114 @@ def pair_policies(
     log: LogLabels, pi_e: TabularPolicy | npt.ArrayLike | None, pi_b: TabularPolicy | npt.ArrayLike | None
 ) -> PolicyPair:
     """Both policies aligned with a log, by labels where a policy has them, by index otherwise."""
+    _refuse_missing(log, pi_e, pi_b)
+    given = {
+        name: _read(policy if isinstance(policy, TabularPolicy) else TabularPolicy(policy), log)
+        for name, policy in (("pi_e", pi_e), ("pi_b", pi_b))
+        if policy is not None
+    }
+    return _pair(given, log)
+
+
+def pair_rows(
+    log: Trajectories, pi_e: TabularPolicy | RowPolicy | None, pi_b: TabularPolicy | RowPolicy | None
+) -> tuple[InMemory, PolicyPair]:
+    """The log with each row as a state of its own, and both policies aligned with that.
+
+    A table over labelled states is spread out over the rows. What follows a cut episode is known where
+    features say so and pi_e says what it would do there.
+    """
+    labels = in_memory(log).labels
+    _refuse_missing(labels, pi_e, pi_b)
+    spread = {
+        name: _over_rows(name, policy, log)
+        for name, policy in (("pi_e", pi_e), ("pi_b", pi_b))
+        if policy is not None
+    }
+    known = np.zeros(log.n_episodes, dtype=bool)
+    if log.last_features is not None and "pi_e" in spread:
+        known = np.isfinite(log.last_features).all(axis=1) & spread["pi_e"].known_last(log.n_episodes)
+    by_row = in_memory(log.by_row(known))
+    given = {
+        name: _Table(
+            _with_last(policy, log.n_episodes),
+            None,
+            _as_in_log(
+                _matching_labels(policy.action_labels, policy.n_actions, labels.actions),
+                labels.actions,
+                "action",
+            ),
+            policy.action_labels is not None,
+        )
+        for name, policy in spread.items()
+    }
+    return by_row, _pair(given, by_row.labels)
+
+
+def _over_rows(name: str, policy: TabularPolicy | RowPolicy, log: Trajectories) -> RowPolicy:
+    """A policy for the rows of a log, which fits it."""
+    if isinstance(policy, RowPolicy):
+        lasting = log.n_episodes if policy.last is None else len(policy.last)
+        if (policy.n_rows, lasting) != (log.n_steps, log.n_episodes):
+            raise PolicyError(
+                f"{name} must have a row for each of the {log.n_steps} steps of the log, and for each of its "
+                f"{log.n_episodes} episodes if it says what follows them; found {policy.n_rows} and "
+                f"{lasting}.",
+                fix="A RowPolicy belongs to one log: make it again after rows were left out or sorted.",
+            )
+        numbered = log.action_labels.dtype.kind in "iu"  # then a further column is an action never logged
+        if policy.action_labels is None and policy.n_actions != log.n_actions and not numbered:
+            raise PolicyError(
+                f"The log has {how_many(log.n_actions, 'action')}, and {name} has "
+                f"{how_many(policy.n_actions, 'column')} without names.",
+                fix="Name its columns: RowPolicy(probs, actions=[...]).",
+            )
+        return policy
+    if not log.has_states:
+        raise PolicyError(
+            f"{name} is a table over states, and the states of this log have no labels.",
+            fix="Pass a function of features (FeaturePolicy), a classifier with predict_proba, or "
+            "probabilities for each row: RowPolicy(probs).",
+        )
+    labels = in_memory(log).labels
+    pair = _pair({name: _read(policy, labels)}, labels)
+    table: FloatArray = getattr(pair, name)
+    last = np.where((log._last_successor >= 0)[:, None], table[log._last_successor], np.nan)
+    return RowPolicy(table[log.states], list(pair.action_labels), last)
+
+
+def _with_last(policy: RowPolicy, n_episodes: int) -> FloatArray:
+    """(steps + n, A) the rows, then what follows each episode; uniform where nobody knows or asks."""
+    last: FloatArray = np.full((n_episodes, policy.n_actions), 1.0 / policy.n_actions)
+    if policy.last is not None:
+        last = np.where(np.isnan(policy.last), last, policy.last)
+    return np.concatenate([policy.probs, last])
+
+
+def _refuse_missing(log: LogLabels, pi_e: object, pi_b: object) -> None:
+    """Refuse a question without a policy that neither the user nor the log gives."""
     if pi_e is None and "target_probs" not in log.logged:
         raise DataError(
-            "No evaluation policy: pi_e was not given and the log has no target_prob column.",
-            fix="Pass pi_e=TabularPolicy(...), or log target_prob for each step.",
+            "There is no new policy: none was given, and the log has no column target_prob.",
+            fix="Give one: --target policy.csv (in Python pi_e=TabularPolicy(...)), or log target_prob for "
+            "each step.",
         )
     if pi_b is None and "propensities" not in log.logged:
         raise DataError(
             "No behaviour policy: pi_b was not given and the log has no behaviour_prob column.",
             fix="Pass pi_b=TabularPolicy(...), or pi_b=deadweight.estimate_behaviour(log).",
         )
-    given = {
-        name: _read(policy if isinstance(policy, TabularPolicy) else TabularPolicy(policy), log)
-        for name, policy in (("pi_e", pi_e), ("pi_b", pi_b))
-        if policy is not None
-    }
+
+
+def _pair(given: Mapping[str, _Table], log: LogLabels) -> PolicyPair:
     states = _all_labels(log.states, [(t.states, t.probs.shape[0]) for t in given.values()])
     actions = _all_labels(log.actions, [(t.actions, t.probs.shape[1]) for t in given.values()])
     if given:
         require_table(len(states), len(actions), "Log and policies together: a table")
     tables = {name: _aligned(name, table, log, states, actions) for name, table in given.items()}
     _refuse_different_widths(given)
+    if "pi_e" in given and given["pi_e"].names_actions:
+        _refuse_strangers(tables["pi_e"], tables.get("pi_b"), log, actions)
     return PolicyPair(tables.get("pi_e"), tables.get("pi_b"), states, actions)
 
 
@@ -144,6 +235,29 @@ def _refuse_different_widths(given: Mapping[str, _Table]) -> None:
         )
 
 
+def _refuse_strangers(pi_e: FloatArray, pi_b: FloatArray | None, log: LogLabels, actions: Labels) -> None:
+    """Refuse a policy all of whose actions are unknown to the log and to the old policy: misspelt, or new."""
+    logged = len(log.actions)
+    if not pi_e[:, logged:].any() or (pi_b is not None and pi_b[:, logged:].any()):
+        return
+    visited = log.visited()[0]
+    taken = pi_e[: len(visited)][visited]
+    if not taken[:, :logged].any():
+        raise _strangers("pi_e", [actions[j] for j in range(logged, len(actions))], log)
+
+
+def _strangers(name: str, own: Sequence[Any], log: LogLabels) -> PolicyError:
+    logged = [plain(label) for label in log.actions]
+    spelt = isinstance(logged[0], str) != isinstance(plain(own[0]), str)
+    return PolicyError(
+        f"{name} takes only actions that the log has never seen: {first_few([plain(one) for one in own])}. "
+        f"Those of the log are {first_few(logged)}."
+        + did_you_mean(str(plain(own[0])), [str(one) for one in logged])
+        + (" Labels match as they are written: text is not a number." if spelt else ""),
+        fix=f"Write the actions of {name} as in the log; if they are right, this log cannot tell its value.",
+    )
+
+
 def _matching_labels(own: Labels | None, size: int, logged: Labels) -> Labels | None:
     """The labels by which a policy is matched with a log; None where its row numbers do.
 
@@ -195,12 +309,17 @@ def _rows_of(
         used: BoolArray = np.zeros(len(wanted), dtype=bool)
         used[: len(visited)] = visited
         missing = [plain(wanted[i]) for i in np.flatnonzero(used & (rows < 0))]
-        if missing and not (may_lack and (used & (rows >= 0)).any()):
+        if missing and may_lack and own is not None and not (used & (rows >= 0)).any():
+            raise _strangers(name, list(own), log)
+        if missing and not may_lack:
             spelt = own is not None and isinstance(missing[0], str) and not isinstance(plain(own[0]), str)
             raise PolicyError(
-                f"{name} has {n_own} {what}s and none for {what} {first_few(missing)}, which the log visits."
+                f"{name} has {how_many(n_own, what)} and none for {what}{'s' if len(missing) > 1 else ''} "
+                f"{first_few(missing)}, which the log "
+                f"{'visits' if what == 'state' else 'has'}."
                 + (f" Labels match as they are written: the log has text, {name} numbers." if spelt else ""),
-                fix=f"Give {name} a row for every {what} of the log, or name its {what}s with {what}s=[...].",
+                fix=f"Give {name} a {'row' if what == 'state' else 'column'} for every {what} of the log, or "
+                f"name its {what}s with {what}s=[...].",
             )
     return rows
 

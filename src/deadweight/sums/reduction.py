@@ -15,14 +15,21 @@ from typing import Any
 
 import numpy as np
 
+from deadweight.basics.progress import Pass
+from deadweight.basics.threads import processors
 from deadweight.log.census import Census
 from deadweight.log.trajectories import Trajectories
-from deadweight.sums.blocks import BLOCK_CELLS, Block, blocks
+from deadweight.sums.blocks import BLOCK_CELLS, SMALL_CELLS, Block, blocks
 from deadweight.sums.stored import Stored
 from deadweight.sums.summaries import Pieces
 from deadweight.typing import FloatArray
 
 Summarise = Callable[[Block], Sequence[Any]]
+# Of a part of a stored log with so many steps an episode, where small blocks are asked for.
+LONG_EPISODE, LARGER_CELLS = 32, 4 * SMALL_CELLS
+# A log in memory of so many steps has two threads by itself, where there are processors: more would pay, but
+# each holds a block.
+LONG_LOG, BY_ITSELF = 1 << 20, 2
 
 
 def reduce_log(
@@ -37,17 +44,28 @@ def reduce_log(
       parts: the log, or runs of its episodes, in order.
       summarise: the summaries of one block, each with `merge`. For a stored log a named function, or an
         object of a class, rather than a closure: it travels to other processes.
-      workers: threads on a log in memory; numpy releases the interpreter lock in its loops. A stored log has
-        an executor of its own.
+      workers: threads on a log in memory; numpy releases the interpreter lock in its loops. With 1 a short
+        log has one, and a long one two. A stored log has an executor of its own.
       cells: size of a block.
     """
     if isinstance(parts, Stored):
         return _fold_stored(parts, summarise, cells)
     _keep_freed_memory()
+    summarise = _Forgetting(summarise)
+    steps = sum(log.n_steps for log in parts)
+    one_pass = Pass(steps)
+    workers = max(workers, min(BY_ITSELF, processors()) if steps >= LONG_LOG else 1)
     if workers == 1:
-        return _merge_all(_merge_all(map(summarise, some)) for some in _by_part(parts, cells))
-    with ThreadPoolExecutor(workers) as pool:
-        return _merge_all(_merge_all(pool.map(summarise, some)) for some in _by_part(parts, cells))
+        found = _merge_all(
+            _merge_all(_told(map, summarise, some, one_pass)) for some in _by_part(parts, cells)
+        )
+    else:
+        with ThreadPoolExecutor(workers) as pool:
+            found = _merge_all(
+                _merge_all(_told(pool.map, summarise, some, one_pass)) for some in _by_part(parts, cells)
+            )
+    one_pass.end()
+    return found
 
 
 def per_episode(
@@ -77,6 +95,30 @@ def in_log_order(found: Pieces) -> FloatArray:
     for part, rows, values in found.items:
         result[..., before[part] + rows] = values
     return result
+
+
+def _told(
+    mapped: Callable[[Summarise, Iterable[Block]], Iterator[Sequence[Any]]],
+    summarise: Summarise,
+    some: Iterable[Block],
+    one_pass: Pass,
+) -> Iterator[Sequence[Any]]:
+    """The summaries of some blocks; whoever watches is told after each."""
+    if not one_pass.watched:
+        return mapped(summarise, some)
+    sizes: list[int] = []
+
+    def counted() -> Iterator[Block]:
+        for block in some:
+            sizes.append(int(block.lengths.sum()))
+            yield block
+
+    def told() -> Iterator[Sequence[Any]]:
+        for k, one in enumerate(mapped(summarise, counted())):
+            one_pass.done(sizes[k])
+            yield one
+
+    return told()
 
 
 def _by_part(parts: Iterable[Trajectories], cells: int) -> Iterator[Iterator[Block]]:
@@ -126,8 +168,26 @@ class PartWork:
         loaded.clear()  # columns that no log needs any more make room for those of the next part
         del fetched
         _keep_freed_memory()
-        sums = _merge_all(map(self.summarise, _numbered(part, logs, self.cells)))
-        return [*sums, Census.of(logs)] if self.count else sums
+        sums = _merge_all(map(_Forgetting(self.summarise), _numbered(part, logs, self._cells(logs))))
+        return [*sums, Census.of(logs, look=True)] if self.count else sums
+
+    def _cells(self, logs: Sequence[Trajectories]) -> int:
+        """Small blocks are for what is kept of every episode; of long ones that is little beside a part."""
+        steps, episodes = sum(log.n_steps for log in logs), sum(log.n_episodes for log in logs)
+        larger = self.cells == SMALL_CELLS and steps >= LONG_EPISODE * episodes
+        return LARGER_CELLS if larger else self.cells
+
+
+@dataclass(frozen=True, eq=False)
+class _Forgetting:
+    """Summarise a block, and let go of what was made of it on the way."""
+
+    summarise: Summarise
+
+    def __call__(self, block: Block) -> Sequence[Any]:
+        found = self.summarise(block)
+        block.forget()
+        return found
 
 
 @cache

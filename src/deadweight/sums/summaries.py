@@ -6,11 +6,13 @@ workers. Each summary has `merge`, which takes the summary of other episodes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any
 
 import numpy as np
 
+from deadweight.basics.once import once
 from deadweight.sums.running import Running, scale
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray
 
@@ -18,12 +20,8 @@ from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray
 NOTHING = -(1 << 40)
 
 
-class Mergeable(Protocol):
-    """What a reduction needs of a summary."""
-
-    def merge(self, other: Self) -> Self:
-        """The summary of the episodes of both."""
-        ...
+# Rows of a table whose moments are taken together: as many as stay in cache.
+ROW_CELLS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -52,6 +50,56 @@ class Moments:
     def std_error(self) -> float:
         """Standard error of the mean, ddof 1; NaN for a single value."""
         return float(np.sqrt(self.squares / (self.n - 1) / self.n)) if self.n > 1 else float("nan")
+
+
+@dataclass(frozen=True, eq=False)
+class RowMoments:
+    """The moments of several values an episode, each by itself."""
+
+    n: int
+    mean: FloatArray  # (k,)
+    squares: FloatArray  # (k,)
+
+    @classmethod
+    def of(
+        cls, values: FloatArray, rows: Sequence[int] | None = None, less: FloatArray | None = None
+    ) -> RowMoments:
+        """Of (k, m) values of m episodes, or of some rows, less (m,) others; some rows at a time."""
+        chosen = np.arange(len(values)) if rows is None else np.asarray(rows, dtype=np.int64)
+        mean, squares = np.empty(len(chosen)), np.empty(len(chosen))
+        at_once = max(1, ROW_CELLS // max(1, values.shape[1]))
+        with np.errstate(invalid="ignore", over="ignore"):
+            for lo in range(0, len(chosen), at_once):
+                here = slice(lo, lo + at_once)
+                some = np.ascontiguousarray(values[chosen[here]])  # a row has the bits that it has alone
+                if less is not None:
+                    some -= less
+                some.mean(axis=1, out=mean[here])
+                some -= mean[here, None]
+                np.square(some, out=some).sum(axis=1, out=squares[here])
+        return cls(values.shape[1], mean, squares)
+
+    @classmethod
+    def beside(cls, some: Sequence[RowMoments]) -> RowMoments:
+        """Those of several tables of the same episodes, one below the other."""
+        mean, squares = (np.concatenate([getattr(one, name) for one in some]) for name in ("mean", "squares"))
+        return cls(some[0].n, mean, squares)
+
+    @classmethod
+    def none(cls, n: int) -> RowMoments:
+        """Of episodes whose values could not be had."""
+        return cls(n, np.full(1, np.nan), np.full(1, np.nan))
+
+    def merge(self, other: RowMoments) -> RowMoments:
+        """Both together."""
+        n = self.n + other.n
+        step = other.mean - self.mean
+        squares = self.squares + other.squares + step * step * (self.n * other.n / n)
+        return RowMoments(n, self.mean + step * (other.n / n), squares)
+
+    def row(self, number: int) -> Moments:
+        """Those of one value."""
+        return Moments(self.n, float(self.mean[number]), float(self.squares[number]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,8 +181,12 @@ class ColumnSums:
     @classmethod
     def in_units_of_one(cls, n: int, weight: FloatArray, weighted: FloatArray) -> ColumnSums:
         """From sums over n episodes, all of which stay, whose weights are plain doubles."""
-        shift = np.where(weight == 0, NOTHING, 0)
-        return cls(n, True, shift, weight, weighted, np.full(len(weight), float(n)))
+        shift = np.zeros(len(weight), dtype=np.int64)
+        if np.count_nonzero(weight) < len(weight):
+            shift[weight == 0] = NOTHING
+        counted = np.empty(len(weight))
+        counted.fill(n)
+        return cls(n, True, shift, weight, weighted, counted)
 
     def extended(self, columns: int) -> ColumnSums:
         """The same sums with the steps after the end written out, up to `columns` columns."""
@@ -164,10 +216,21 @@ class ColumnSums:
             a.counted + b.counted,
         )
 
+    @once
+    def has_zero_weights(self) -> bool:
+        """Whether the weights of a column are all zero."""
+        return int(np.count_nonzero(self.weight)) < len(self.weight)
+
     @property
     def ratio(self) -> FloatArray:
         """(C,) sum of w * y / sum of w, with 0 / 0 = 0."""
-        return np.divide(self.weighted, self.weight, out=np.zeros_like(self.weight), where=self.weight != 0)
+        return self.per_weight(self.weighted)
+
+    def per_weight(self, top: FloatArray | float) -> FloatArray:
+        """(C,) top / sum of w, and 0 where that sum is 0."""
+        if not self.has_zero_weights:
+            return top / self.weight
+        return np.divide(top, self.weight, out=np.zeros_like(self.weight), where=self.weight != 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,11 +309,15 @@ def z_from_one(mean: float, std_error: float) -> float:
         return 0.0 if mean == 1.0 else float(np.divide(mean - 1.0, std_error))
 
 
+# A table of all keys is quicker than sorting them where it has at most so many places for each that is there.
+SPARSE_KEYS = 8
+
+
 @dataclass(frozen=True, eq=False)
 class KeyedSums:
     """Sums by an integer key, such as (s, a, s') written as one number: a sparse table that merges."""
 
-    keys: IntArray  # (U,) sorted, distinct
+    keys: AnyArray  # (U,) sorted, distinct; whole numbers but for conditions on rewards and returns
     sums: FloatArray  # (columns, U)
 
     @classmethod
@@ -265,11 +332,31 @@ class KeyedSums:
         ]
         return cls(distinct, np.array(sums, dtype=np.float64).reshape(len(columns), distinct.size))
 
+    def without_zeros(self) -> KeyedSums:
+        """The same without keys whose first sum is zero."""
+        there = self.sums[0] != 0
+        return self if there.all() else KeyedSums(self.keys[there], self.sums[:, there])
+
     def merge(self, other: KeyedSums) -> KeyedSums:
         """Sums over both."""
-        keys = np.concatenate([self.keys, other.keys])
-        columns = np.concatenate([self.sums, other.sums], axis=1)
-        return KeyedSums.of(keys, *columns)
+        if not self._small_beside(other):
+            keys = np.concatenate([self.keys, other.keys])
+            columns = np.concatenate([self.sums, other.sums], axis=1)
+            return KeyedSums.of(keys, *columns)
+        size = 1 + max(int(one.keys[-1]) for one in (self, other) if one.keys.size)
+        table, seen = np.zeros((len(self.sums), size)), np.zeros(size, dtype=bool)
+        table[:, self.keys] = self.sums
+        table[:, other.keys] += other.sums
+        seen[self.keys] = seen[other.keys] = True
+        both = np.flatnonzero(seen)
+        return KeyedSums(both, table[:, both])
+
+    def _small_beside(self, other: KeyedSums) -> bool:
+        """Whether a table of all keys is small: there is none of rewards, only of whole numbers from 0 on."""
+        filled = [one.keys for one in (self, other) if one.keys.size]
+        if not filled or any(keys.dtype.kind not in "iu" or keys[0] < 0 for keys in filled):
+            return False
+        return 1 + max(int(keys[-1]) for keys in filled) <= SPARSE_KEYS * sum(keys.size for keys in filled)
 
 
 @dataclass(frozen=True, eq=False)

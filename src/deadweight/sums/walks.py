@@ -26,7 +26,7 @@ class Ratios:
     """Where the kernel finds the kept ratio of a step.
 
     In `table` by state and action; or as the quotient of `top` and `bottom`, each a table or a column. A drop
-    that the table does not hold yet is one flag a step or a state.
+    that the table does not hold yet is one flag for each step or a state.
 
     Attributes:
       n_actions: columns of the tables, which are flat.
@@ -90,11 +90,8 @@ class Walk:
 
 def walk(block: Block, ratios: Ratios, gamma: float) -> Walk | None:
     """The walk along a block; None where there is no kernel, or the block is none for it."""
-    if kernel.KERNEL is None or (ratios.log_bound or 0.0) > SAFE_LOG:
-        return None
-    log = block.log
-    columns = (log.states, log.actions, log.rewards, log.offsets, block.rows)
-    if not all(map(kernel.readable, (*columns, *ratios.arrays))):
+    columns = _columns(block, ratios)
+    if kernel.KERNEL is None or columns is None:
         return None
     m, horizon = block.n, block.horizon
     final, returns, plain = np.empty(m), np.empty(m), np.empty(m)
@@ -104,3 +101,22 @@ def walk(block: Block, ratios: Ratios, gamma: float) -> Walk | None:
     if not kernel.KERNEL.sums(columns, ratios.arguments, discount, results, scratch):
         return None
     return Walk(columns, ratios, *results)
+
+
+def step_sizes(block: Block, ratios: Ratios) -> tuple[FloatArray, FloatArray] | None:
+    """(H,) sums over i of W_t and of its square; ended episodes keep their last weight. None as in `walk`."""
+    columns = _columns(block, ratios)
+    if kernel.KERNEL is None or columns is None:
+        return None
+    weight, squares = np.zeros((2, block.horizon))
+    scratch = np.zeros((2, block.horizon + 1))
+    done = kernel.KERNEL.step_sizes(columns, ratios.arguments, (weight, squares, *scratch))
+    return (weight, squares) if done else None
+
+
+def _columns(block: Block, ratios: Ratios) -> tuple[AnyArray, ...] | None:
+    """What the kernel is told of a block; None where it cannot read it, or these ratios leave its range."""
+    log = block.log
+    columns = (log.states, log.actions, log.rewards, log.offsets, block.rows)
+    readable = all(map(kernel.readable, (*columns, *ratios.arrays)))
+    return columns if readable and (ratios.log_bound or 0.0) <= SAFE_LOG else None

@@ -13,7 +13,8 @@ import numpy as np
 
 from deadweight.sums.blocks import Block
 from deadweight.sums.running import Running, running_product
-from deadweight.sums.walks import Walk, walk
+from deadweight.sums.summaries import NOTHING, Kish
+from deadweight.sums.walks import Walk, step_sizes, walk
 from deadweight.typing import BoolArray, FloatArray
 
 if TYPE_CHECKING:
@@ -99,9 +100,21 @@ class WeightedBlock:
 
     @cached_property
     def final(self) -> Running:
-        """(m, 1) whole weights B, from a walk if one has been made, else from the running products."""
+        """(m, 1) whole weights B, from a walk where one can be made, else from the running products."""
         made = next((made for made in self._walks.values() if made is not None), None)
+        if made is None and "running" not in vars(self):
+            made = self.walk(1.0)
         return self.running.last.contiguous if made is None else Running(made.final[:, None])
+
+    def step_sizes(self, finished: str) -> Kish:
+        """Sums of the weights of each step and of their squares, for effective sample sizes."""
+        members = self.members(finished)
+        if members is None:
+            walked = step_sizes(self.steps, self.weighting.for_kernel(self.steps.log))
+            if walked is not None:
+                weight, squares = walked
+                return Kish(True, np.where(weight == 0, NOTHING, 0), weight, squares)
+        return Kish.of(self.running, members)
 
     def returns(self, gamma: float) -> FloatArray:
         """(m,) discounted return of each episode."""

@@ -17,7 +17,8 @@ from deadweight.log.labels import plain
 from deadweight.log.trajectories import Trajectories
 from deadweight.sums.blocks import Block
 from deadweight.sums.fields import ExceptFirst, Field, Table
-from deadweight.sums.pairs import PolicyPair
+from deadweight.sums.keys import Key
+from deadweight.sums.pairs import PolicyPair, quotient
 from deadweight.sums.running import largest_log
 from deadweight.sums.walks import Ratios
 from deadweight.sums.weighted_block import WeightedBlock
@@ -46,7 +47,7 @@ class RatioTable:
         return ratios
 
 
-class Weighting:
+class Weighting(Key):
     """Ratios of a policy pair with a drop applied. Weightings that keep the same ratios are equal.
 
     Args:
@@ -57,6 +58,10 @@ class Weighting:
     def __init__(self, pair: PolicyPair, drop: Field | None = None) -> None:
         self.pair = pair
         self.drop = drop if drop is not None and drop.any() else None
+        super().__init__(self.pair, self.drop)
+
+    def __reduce__(self) -> tuple[type[Weighting], tuple[PolicyPair, Field | None]]:
+        return Weighting, (self.pair, self.drop)
 
     def keeping_first(self) -> Weighting:
         """The same weighting, except that first steps keep their ratios (as in the authors' DRSIS)."""
@@ -66,12 +71,6 @@ class Weighting:
     def undropped(self) -> Weighting:
         """The same policies with nothing dropped."""
         return self if self.drop is None else Weighting(self.pair)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Weighting) and (self.pair, self.drop) == (other.pair, other.drop)
-
-    def __hash__(self) -> int:
-        return hash((self.pair, self.drop))
 
     def on(self, block: Block) -> WeightedBlock:
         """The block with these ratios; equal weightings share it."""
@@ -93,11 +92,8 @@ class Weighting:
 
     @cached_property
     def _full_table(self) -> RatioTable | None:
-        pi_e, pi_b = self.pair.evaluation, self.pair.behaviour
-        if not (isinstance(pi_e, Table) and isinstance(pi_b, Table)):
-            return None
-        rho = quotient(pi_e.values, pi_b.values)
-        return RatioTable(rho.ravel(), self.pair.n_actions, largest_log(rho))
+        rho = self.pair.ratios
+        return None if rho is None else RatioTable(rho.ravel(), self.pair.n_actions, largest_log(rho))
 
     def quotients(self, block: Block) -> FloatArray:
         """(m, H) rho_t of policies that are not both tables, 1 on padding."""
@@ -132,12 +128,6 @@ class Weighting:
         )
 
 
-def quotient(pi_e: FloatArray, pi_b: FloatArray) -> FloatArray:
-    """pi_e / pi_b, NaN where pi_b = 0: that is never logged (`refuse_unsupported`), and NaN shows it."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(pi_b > 0, pi_e / pi_b, np.nan)
-
-
 def _table_or_column(policy: Field, log: Trajectories) -> tuple[FloatArray, None] | tuple[None, FloatArray]:
     """A policy as the kernel takes it: a flat table, or a column of the log."""
     return (policy.values.ravel(), None) if isinstance(policy, Table) else (None, policy.along(log))
@@ -151,6 +141,12 @@ def refuse_unsupported(pair: PolicyPair, log: Trajectories) -> None:
     if rows.size == 0:
         return
     row = int(rows[0])
+    if not log.has_states:
+        raise SupportError(
+            f"pi_b gives probability 0 to action {plain(pair.action_labels[log.actions[row]])!r}, which was "
+            f"logged in {log.where(row)} ({len(rows)} such steps).",
+            fix="A logged action has a positive behaviour probability: correct pi_b.",
+        )
     cells = {
         (plain(pair.state_labels[s]), plain(pair.action_labels[a]))
         for s, a in zip(log.states[rows], log.actions[rows], strict=True)

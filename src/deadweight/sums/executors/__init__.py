@@ -8,9 +8,9 @@ travels to a worker once; after that only part numbers do.
 from __future__ import annotations
 
 from deadweight.errors import OptionError
-from deadweight.sums.executors.base import Executor, Serial, Work
+from deadweight.sums.executors.executor import Executor, InProcess, Work
 
-__all__ = ["Executor", "Serial", "Work", "executor_for"]
+__all__ = ["Executor", "InProcess", "Work", "executor_for"]
 
 
 def executor_for(workers: int = 1, ray_address: str | None = None) -> Executor:
@@ -21,13 +21,15 @@ def executor_for(workers: int = 1, ray_address: str | None = None) -> Executor:
       ray_address: a Ray cluster instead: its address, or "local" to start one with so many workers.
     """
     if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-        raise OptionError(f"workers must be a whole number of at least 1; found {workers!r}.")
+        raise OptionError(
+            f"workers must be a whole number of at least 1; found {workers!r}.", fix="For example workers=2."
+        )
     if ray_address is not None:
         from deadweight.sums.executors.cluster import Ray
 
         return Ray(None if ray_address == "local" else ray_address, workers if workers > 1 else None)
     if workers == 1:
-        return Serial()
+        return InProcess()
     from deadweight.sums.executors.processes import Processes
 
     return Processes(workers)

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
+from deadweight.basics.travelling import opened
 from deadweight.errors import MissingExtra, OptionError
-from deadweight.sums.executors.base import Work
-from deadweight.sums.executors.travel import RETRIES, attempt, lost, opened
+from deadweight.sums.executors.executor import Work
+from deadweight.sums.executors.travel import RETRIES, attempt, lost
 
 
 class Ray:
@@ -20,6 +21,8 @@ class Ray:
       address: of a running cluster, such as "auto" or "ray://host:10001"; None starts a local one.
       workers: processors of a local cluster; None takes all.
     """
+
+    same_disk = False  # of many machines
 
     def __init__(self, address: str | None = None, workers: int | None = None) -> None:
         self.address, self.workers = address, workers

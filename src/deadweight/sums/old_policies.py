@@ -1,0 +1,207 @@
+"""What a log says of its old policies: how much each has made of it, and whether they met the same world.
+
+Estimates from several old policies together take them to have met one world: the same starts, and the same
+consequences of the same actions. Both are compared with simple tests, between the episodes of each old
+policy and all others. A test that finds nothing is no proof. All of it is made of sums over episodes, in two
+passes: what was earned from each state on, and how far each step is from what such steps bring.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from deadweight.basics.arithmetic import divide, sums_by
+from deadweight.log.interface import Log, LogLike, as_log
+from deadweight.log.labels import plain
+from deadweight.sums.blocks import Block
+from deadweight.sums.reduction import reduce_log
+from deadweight.sums.summaries import Extent, KeyedSums
+from deadweight.typing import FloatArray, IntArray, Labels
+
+# More standard errors than this are no chance.
+DRIFTED = 4.0
+# Deviations below this share of the largest number are rounding.
+ROUNDING = 1e-7
+
+
+@dataclass(frozen=True)
+class OldPolicy:
+    """One old policy's part of a log.
+
+    Attributes:
+      id: its label.
+      episodes, share: how many episodes it made, and their share of all.
+      mean_return: of its episodes.
+      starts_z: how much better its episodes start than the others, in standard errors.
+      steps_z: how much more its steps bring than others of the same states and actions, likewise: reward, and
+        what the next state is usually worth.
+    """
+
+    id: Any
+    episodes: int
+    share: float
+    mean_return: float
+    starts_z: float
+    steps_z: float
+
+    @property
+    def drifted(self) -> bool:
+        """Whether it met another world than the others did."""
+        return max(abs(self.starts_z), abs(self.steps_z)) > DRIFTED
+
+    @property
+    def drift(self) -> str:
+        """What is different, in words."""
+        if abs(self.starts_z) > abs(self.steps_z):
+            return f"its episodes start in other states ({self.starts_z:+.1f} standard errors)"
+        return (
+            f"the same actions in the same states bring {'more' if self.steps_z > 0 else 'less'} "
+            f"({self.steps_z:+.1f} standard errors)"
+        )
+
+
+@dataclass(frozen=True)
+class Made:
+    """What an old policy has made: episodes, the sum of their returns, and the place of the first of them."""
+
+    episodes: int
+    returns: float
+    first: tuple[int, int]
+
+    def merge(self, other: Made) -> Made:
+        """Both together."""
+        return Made(
+            self.episodes + other.episodes, self.returns + other.returns, min(self.first, other.first)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Makers:
+    """Which old policies made some episodes, by their ids; merges."""
+
+    made: dict[Any, Made]
+
+    @classmethod
+    def of(cls, block: Block) -> Makers:
+        """Those of a block, whose log must have ids."""
+        found: dict[Any, Made] = {}
+        places = (block.first + block.rows).tolist()
+        for label, total, place in zip(ids_of(block), block.returns(1.0).tolist(), places, strict=True):
+            one = Made(1, total, (block.part, place))
+            found[label] = found[label].merge(one) if label in found else one
+        return cls(found)
+
+    def merge(self, other: Makers) -> Makers:
+        """Those of both."""
+        found = dict(self.made)
+        for label, one in other.made.items():
+            found[label] = found[label].merge(one) if label in found else one
+        return Makers(found)
+
+    @property
+    def ids(self) -> tuple[Any, ...]:
+        """Their labels, in the order in which they occur in the log."""
+        return tuple(sorted(self.made, key=lambda label: self.made[label].first))
+
+    @property
+    def shares(self) -> FloatArray:
+        """(J,) of the episodes, in that order."""
+        episodes = np.array([self.made[label].episodes for label in self.ids])
+        return np.asarray(episodes / episodes.sum())
+
+
+def ids_of(block: Block) -> Labels:
+    """(m,) the id of each episode's old policy."""
+    assert block.log.behaviour_ids is not None
+    return block.log.behaviour_ids[block.rows]
+
+
+def members_of(ids: Labels, known: tuple[Any, ...]) -> IntArray:
+    """(m,) the number of each id among those that are known."""
+    place = {label: j for j, label in enumerate(known)}
+    return np.array([place[label] for label in ids], dtype=np.int64)
+
+
+def old_policies(log: LogLike) -> list[OldPolicy]:
+    """The old policies of a log with `behaviour_ids`, in the order in which they occur.
+
+    >>> from deadweight.log.trajectories import Trajectories
+    >>> log = Trajectories([0, 0], [0, 1], [1.0, 0.0], [0, 1, 2], behaviour_ids=["v1", "v2"])
+    >>> [(one.id, one.share, one.mean_return) for one in old_policies(log)]
+    [('v1', 0.5, 1.0), ('v2', 0.5, 0.0)]
+    """
+    found = as_log(log)
+    if not found.has_behaviour_ids:
+        return []
+    # Where no state is ever visited again, nothing can be told of the worlds.
+    again = found.has_states and found.n_states < found.n_steps
+    makers, *earned = reduce_log(found, partial(_earned, again))
+    starts, steps = _drifts(found, makers.ids, *earned) if again else np.zeros((2, len(makers.ids)))
+    return [
+        OldPolicy(
+            plain(label),
+            made.episodes,
+            float(makers.shares[j]),
+            made.returns / made.episodes,
+            float(starts[j]),
+            float(steps[j]),
+        )
+        for j, label in enumerate(makers.ids)
+        for made in [makers.made[label]]
+    ]
+
+
+def _drifts(log: Log, ids: tuple[Any, ...], earned: KeyedSums) -> tuple[FloatArray, FloatArray]:
+    """(J,) z of starts and of steps."""
+    total = np.zeros((2, log.n_states))
+    total[:, earned.keys] = earned.sums
+    started, brought, extent = reduce_log(log, partial(_compared, ids, divide(*total)))
+    return _apart(started, len(ids), extent), _apart(brought, len(ids), extent)
+
+
+def _earned(again: bool, block: Block) -> list[Any]:
+    """Who made the episodes and, where states occur again, what was earned from each of them on."""
+    if not again:
+        return [Makers.of(block)]
+    to_go = np.flip(np.cumsum(np.flip(block.rewards, axis=1), axis=1), axis=1)
+    return [Makers.of(block), KeyedSums.of(block.flat(block.states), block.flat(to_go), 1.0)]
+
+
+def _compared(ids: tuple[Any, ...], worth: FloatArray, block: Block) -> list[Any]:
+    """What episodes start with, and what steps bring, by group and old policy."""
+    member = members_of(ids_of(block), ids)
+    start = worth[block.states[:, 0]]
+    following = block.next_states
+    brought = block.flat(block.rewards + np.where(following >= 0, worth[following], 0.0))
+    pairs = block.flat(block.pairs(block.log.n_actions))
+    made_by = block.flat(np.repeat(member[:, None], block.horizon, axis=1))
+    return [
+        KeyedSums.of(member, 1.0, start, np.square(start)),
+        KeyedSums.of(pairs * len(ids) + made_by, 1.0, brought, np.square(brought)),
+        Extent.of(np.append(brought, start)),
+    ]
+
+
+def _apart(sums: KeyedSums, count: int, extent: Extent) -> FloatArray:
+    """(count,) z of the sum of each member's deviations from the means of their groups.
+
+    Within a group of n values with variance v, of which k are a member's, the sum of those k deviates with
+    variance k (n - k) / n * v, as if they had been drawn from the n.
+    """
+    groups, member = np.divmod(sums.keys, count)
+    _, group = np.unique(groups, return_inverse=True)
+    number, total, squares = sums.sums
+    n = sums_by(group, number)
+    mean = sums_by(group, total) / n
+    spread = sums_by(group, squares) - n * np.square(mean)
+    rounding = ROUNDING * max(abs(extent.lowest), abs(extent.highest))
+    spread[spread <= n * rounding**2] = 0.0
+    variance = spread / np.maximum(n - 1, 1)
+    beyond = np.where(variance[group] > 0, total - number * mean[group], 0.0)
+    noise = number * (n[group] - number) / n[group] * variance[group]
+    error = np.sqrt(sums_by(member, noise, count))
+    return divide(sums_by(member, beyond, count), error)
