@@ -6,17 +6,18 @@ import numpy as np
 import pytest
 
 import deadweight as dw
-from deadweight.answers.plans import Answers, Plan
+from deadweight.answers.answering import Answers
+from deadweight.answers.plans import Plan
 from deadweight.diagnostics import state_report
 from deadweight.domains import stochastic_lift
 from deadweight.estimators.names import MODEL
-from deadweight.inference.episodes import influences
+from deadweight.inference.per_episode import influences
 from deadweight.mdp.tabular import backward
 from deadweight.negligible import epsilon_path, q_gap
-from deadweight.question.core import ask
+from deadweight.question.asking import ask
 from deadweight.question.drops import NOTHING_DROPPED
 from deadweight.question.options import Options
-from deadweight.values import settling
+from deadweight.values import until_end
 from deadweight.values.settling import occupancy, settle
 
 
@@ -27,11 +28,12 @@ def last_values(mdp, pi, gamma, steps=20_000):
 
 @pytest.mark.parametrize("gamma", [1.0, 0.9])
 @pytest.mark.parametrize("unseen", ["pool", "terminate", "mean"])
-@pytest.mark.parametrize("factored", [True, False])
-def test_values_are_those_of_very_many_steps(gamma, unseen, factored, monkeypatch):
+@pytest.mark.parametrize("solved", ["as a table", "by sparse factors", "step by step"])
+def test_values_are_those_of_very_many_steps(gamma, unseen, solved, monkeypatch):
     problem = stochastic_lift(7)
     model = dw.fit_mdp(problem.sample(100, seed=1), unseen=unseen)
-    monkeypatch.setattr(settling, "FACTORED", 2_000 if factored else 0)
+    monkeypatch.setattr(until_end, "SMALL", 200 if solved == "as a table" else 0)
+    monkeypatch.setattr(until_end, "FACTORED", 0 if solved == "step by step" else 2_000)
     found = settle(model, problem.pi_e.probs, gamma, 5)
     q, v = last_values(model, problem.pi_e, gamma)
     np.testing.assert_allclose(found.q, q, rtol=1e-10, atol=1e-10)
@@ -103,7 +105,8 @@ def test_when_a_model_is_settled():
         "longest": (log, {"solve": "longest"}, False),
         "a limit": (log.with_time_limit(log.horizon), {}, False),
         "a limit that no episode reached": (log.with_time_limit(1000), {}, False),
-        "own horizon": (log, {"model": dw.fit_mdp(log)}, False),
+        "own horizon": (log, {"model": dw.fit_mdp(log.with_time_limit(log.horizon))}, False),
+        "given, of an uncut log": (log, {"model": dw.fit_mdp(log)}, True),
         "given without a horizon": (log, {"model": problem.mdp}, True),
     }
     for name, (some, options, settled) in wanted.items():

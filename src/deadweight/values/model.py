@@ -10,28 +10,31 @@ logged successor, or nowhere when none was logged (its reward counts all the sam
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from deadweight.basics.arithmetic import sums_by
-from deadweight.basics.memory import require, require_table
+from deadweight.basics.arithmetic import divide, sums_by
+from deadweight.basics.memory import require_table
 from deadweight.errors import OptionError
+from deadweight.log.features import require_labels
 from deadweight.log.interface import require_log
 from deadweight.log.trajectories import Trajectories
 from deadweight.mdp.tabular import TabularMDP
+from deadweight.sums import kernel
 from deadweight.sums.blocks import Block
 from deadweight.sums.reduction import reduce_log
 from deadweight.sums.summaries import KeyedSums
 from deadweight.typing import BoolArray, FloatArray, IntArray
+from deadweight.values.model_rows import ModelRows
 
 UNSEEN = ("pool", "terminate", "mean")
 SMOOTHING = 1e-9
 COUNT_CELLS = 1 << 20
-# Bytes of an entry of a sparse matrix while it is added up: value, place, and both once more.
-ENTRY = 32
+# The kernel counts in tables of all (s, a, s') of no more cells than this, or than this many for each step.
+FEW_CELLS, CELLS_A_STEP = 1 << 16, 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,9 +43,10 @@ class Counts:
 
     n_states: int
     n_actions: int
-    transitions: KeyedSums  # key (s * A + a) * (S + 1) + s', s' = S for termination: number
+    transitions: KeyedSums  # key (s * A + a) * (S + 1) + s', s' = S for termination: number, and discounts
     pairs: KeyedSums  # key s * A + a: number, sum of rewards
     starts: KeyedSums  # key s: number of episodes
+    layouts: dict[str, Any] = field(default_factory=dict, init=False, repr=False)  # made once, by `unseen`
 
     def merge(self, other: Counts) -> Counts:
         """Counts of both."""
@@ -65,6 +69,16 @@ class Counts:
             KeyedSums.of(self.pairs.keys // self.n_actions, *self.pairs.sums),
             self.starts,
         )
+
+    @property
+    def by_duration(self) -> bool:
+        """Whether transitions have discounts of their own."""
+        return len(self.transitions.sums) > 1
+
+    def without_durations(self) -> Counts:
+        """The same without discounts: where steps lead, however long they take."""
+        moves = KeyedSums(self.transitions.keys, self.transitions.sums[:1])
+        return replace(self, transitions=moves)
 
     def visits(self) -> FloatArray:
         """(S, A) number of visits of each pair."""
@@ -101,7 +115,69 @@ def count(parts: Sequence[Trajectories], n_states: int, n_actions: int, workers:
 
 
 def _count_block(n_states: int, n_actions: int, block: Block) -> list[Counts]:
-    return [count_rows(n_states, n_actions, block)]
+    return count_by_fold(n_states, n_actions, block, None, 1)
+
+
+def count_by_fold(
+    n_states: int, n_actions: int, block: Block, fold_of: IntArray | None, folds: int
+) -> list[Counts]:
+    """Counts of the episodes of a block, those of each fold by themselves.
+
+    Args:
+      fold_of: (m,) the fold of each episode; None where there is but one.
+      folds: number of folds.
+    """
+    counted = _counted(n_states, n_actions, block, fold_of, folds)
+    if counted is not None:
+        return counted
+    if fold_of is None:
+        return [count_rows(n_states, n_actions, block)]
+    return [count_rows(n_states, n_actions, block, fold_of == k) for k in range(folds)]
+
+
+def _counted(
+    n_states: int, n_actions: int, block: Block, fold_of: IntArray | None, folds: int
+) -> list[Counts] | None:
+    """The same by the kernel, in tables of all transitions; None where it cannot, or they are too large."""
+    log, pairs, width = block.log, n_states * n_actions, n_states + 2
+    columns = (log.states, log.actions, log.rewards, log.offsets, block.rows)
+    steps = int(block.lengths.sum())
+    if (
+        kernel.KERNEL is None
+        or log.discounting is not None
+        or folds * pairs * width > max(FEW_CELLS, CELLS_A_STEP * steps)
+        or not all(map(kernel.readable, (*columns, *log.ends, fold_of)))
+    ):
+        return None
+    transitions, rewards = np.zeros(folds * pairs * width), np.zeros(folds * pairs)
+    starts = np.zeros(folds * n_states)
+    results = (transitions, rewards, starts)
+    if not kernel.KERNEL.count_steps(columns, log.ends, fold_of, folds, n_states, n_actions, results):
+        return None
+    return [
+        _from_tables(n_states, n_actions, *tables)
+        for tables in zip(
+            transitions.reshape(folds, pairs, width),
+            rewards.reshape(folds, pairs),
+            starts.reshape(folds, n_states),
+            strict=True,
+        )
+    ]
+
+
+def _from_tables(
+    n_states: int, n_actions: int, transitions: FloatArray, rewards: FloatArray, starts: FloatArray
+) -> Counts:
+    visits = transitions.sum(axis=1)
+    moves = transitions[:, :-1].ravel()  # without those that lead nobody knows where
+    seen, moved, started = np.flatnonzero(visits), np.flatnonzero(moves), np.flatnonzero(starts)
+    return Counts(
+        n_states,
+        n_actions,
+        KeyedSums(moved, moves[moved][None]),
+        KeyedSums(seen, np.stack([visits[seen], rewards[seen]])),
+        KeyedSums(started, starts[started][None]),
+    )
 
 
 def count_rows(n_states: int, n_actions: int, block: Block, rows: BoolArray | None = None) -> Counts:
@@ -113,14 +189,13 @@ def count_rows(n_states: int, n_actions: int, block: Block, rows: BoolArray | No
     if rows is not None:
         known = known & rows[:, None]
         alive = np.broadcast_to(rows[:, None], pair.shape) if alive is None else alive & rows[:, None]
-    steps, rewards = (
-        (pair.ravel(), block.rewards.ravel()) if alive is None else (pair[alive], block.rewards[alive])
-    )
+    steps, rewards = (pair.ravel(), block.paid.ravel()) if alive is None else (pair[alive], block.paid[alive])
     starts = block.states[:, 0]
+    discounts = () if block.during is None else (block.during[known],)
     return Counts(
         n_states,
         n_actions,
-        KeyedSums.of(pair[known] * (n_states + 1) + successor[known], 1.0),
+        KeyedSums.of(pair[known] * (n_states + 1) + successor[known], 1.0, *discounts),
         KeyedSums.of(steps, 1.0, rewards),
         KeyedSums.of(starts if rows is None else starts[rows], 1.0),
     )
@@ -137,6 +212,9 @@ def fit_mdp(
 ) -> TabularMDP:
     """The model of a log, with the longest episode as its horizon.
 
+    Where no episode was cut, that is no limit of the task: given to an estimator as `model=`, it is solved
+    until its values settle, as the model that is fitted by default is.
+
     Args:
       log: the log.
       n_states, n_actions: sizes, when the problem is larger than what was visited.
@@ -150,74 +228,59 @@ def fit_mdp(
       array([[1., 0.],
              [2., 2.]])
     """
-    require_log(log)
+    require_labels(require_log(log), "A model from counts")
     check_unseen(unseen)
     sizes = (max(n_states or 0, log.n_states), max(n_actions or 0, log.n_actions))
-    return mdp_from_counts(count([log], *sizes), log.horizon, unseen)
+    uncut = log.time_limit is None and bool(log.terminated.all())
+    return mdp_from_counts(count([log], *sizes), log.horizon, unseen, open_end=uncut)
 
 
 def check_unseen(unseen: str) -> None:
     """Refuse a rule that does not exist."""
     if unseen not in UNSEEN:
-        raise OptionError(f"unseen must be one of {', '.join(UNSEEN)}; found {unseen!r}.")
+        raise OptionError(
+            f"unseen must be one of {', '.join(UNSEEN)}; found {unseen!r}.", fix='For example unseen="pool".'
+        )
 
 
-def mdp_from_counts(counts: Counts, horizon: int, unseen: str = "pool") -> TabularMDP:
-    """The model that these counts make."""
-    from scipy import sparse
+def mdp_from_counts(
+    counts: Counts, horizon: int, unseen: str = "pool", *, open_end: bool = False
+) -> TabularMDP:
+    """The model that these counts make; `open_end`: the horizon is that of the longest episode only.
 
+    Where transitions have discounts of their own, they are part of the model: what a discount takes away ends
+    there, and the values of the model without any discount are the discounted ones.
+    """
     n_states, n_actions = counts.n_states, counts.n_actions
     require_table(n_states, n_actions, "A model of the log: a table")
-    shape = (n_states * n_actions, n_states + 1)
-    rows, columns = np.divmod(counts.transitions.keys, n_states + 1)
-    successor_counts: Any = sparse.csr_array((counts.transitions.sums[0], (rows, columns)), shape=shape)
+    moves = ModelRows(counts.transitions.without_zeros(), n_states, n_actions)
     visits, reward_sums = counts.visits(), counts.rewards()
     r = np.divide(reward_sums, visits, out=np.zeros_like(visits), where=visits > 0)
     spread: FloatArray | None = None
-    totals = successor_counts.sum(axis=1)
     if unseen == "mean":
         r = np.where(visits > 0, r, r[visits > 0].mean())
-        totals = totals + (n_states + 1) * SMOOTHING
+        totals = moves.totals + (n_states + 1) * SMOOTHING
         spread = SMOOTHING / totals
     else:
         if unseen == "pool":
             state_visits = visits.sum(axis=1, keepdims=True)
-            pooled = reward_sums.sum(axis=1, keepdims=True) / np.maximum(state_visits, 1)
+            pooled = divide(reward_sums.sum(axis=1, keepdims=True), state_visits)
             r = np.where(visits > 0, r, pooled)
-            successor_counts = _pool_unseen(successor_counts, totals == 0, n_actions)
-        successor_counts = _end_rest(successor_counts)
-        totals = successor_counts.sum(axis=1)
-    P = sparse.csr_array(sparse.diags_array(1.0 / totals) @ successor_counts)
-    P.sort_indices()
-    return TabularMDP._trusted(P, r, counts.start_distribution(), horizon, spread=spread)
+            moves = moves.pooled()
+        moves = moves.ended()
+        totals = moves.totals
+    P: Any = moves.matrix(totals)
+    if counts.by_duration:
+        P = _ending(P, spread)
+        P.sort_indices()
+    return TabularMDP._trusted(P, r, counts.start_distribution(), horizon, spread=spread, open_end=open_end)
 
 
-def _pool_unseen(successor_counts: Any, unseen: BoolArray, n_actions: int) -> Any:
-    """Counts in which an unseen pair has those of its state, all actions together."""
+def _ending(kept: Any, spread: FloatArray | None) -> Any:
+    """Transitions in which all that is missing from a row ends."""
     from scipy import sparse
 
-    pairs = successor_counts.shape[0]
-    by_state = sparse.csr_array(
-        (np.ones(pairs), (np.arange(pairs) // n_actions, np.arange(pairs))), shape=(pairs // n_actions, pairs)
-    )
-    pooled = sparse.csr_array(by_state @ successor_counts)
-    rows = np.flatnonzero(unseen)
-    entries = float(np.diff(pooled.indptr)[rows // n_actions].sum()) + successor_counts.nnz
-    require(
-        ENTRY * entries,
-        f"A model in which {rows.size:,} pairs never seen behave like their states",
-        'Use fewer, coarser states and actions, or unseen="terminate".',
-    )
-    shape = (pairs, pairs // n_actions)
-    place = sparse.csr_array((np.ones(rows.size), (rows, rows // n_actions)), shape=shape)
-    return sparse.csr_array(successor_counts + place @ pooled)
-
-
-def _end_rest(successor_counts: Any) -> Any:
-    """Counts in which a pair without any successor ends."""
-    from scipy import sparse
-
-    pairs, columns = successor_counts.shape
-    rest = np.flatnonzero(np.diff(successor_counts.indptr) == 0)
-    ends = sparse.csr_array((np.ones(rest.size), (rest, np.full(rest.size, columns - 1))), (pairs, columns))
-    return sparse.csr_array(successor_counts + ends)
+    pairs, columns = kept.shape
+    missing = 1.0 - np.asarray(kept.sum(axis=1)) - (0.0 if spread is None else columns * spread)
+    place = (np.arange(pairs), np.full(pairs, columns - 1))
+    return sparse.csr_array(kept + sparse.csr_array((np.maximum(missing, 0.0), place), kept.shape))

@@ -16,27 +16,43 @@ noise only: what the model gets wrong in the limit is not in it. A given model h
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 
-from deadweight.basics.arithmetic import divide, sums_by
+from deadweight.basics.arithmetic import divide, sums_by, sums_by_row
+from deadweight.basics.products import one_thread
 from deadweight.mdp.chains import average_actions
 from deadweight.mdp.tabular import TabularMDP
 from deadweight.sums.blocks import Block
 from deadweight.sums.fields import Folds
-from deadweight.typing import BoolArray, FloatArray, IntArray
-from deadweight.values.model import Counts, successors
+from deadweight.typing import BoolArray, FloatArray
+from deadweight.values.layout import Layout, pairs_of
+from deadweight.values.model import Counts
+from deadweight.values.until_end import UntilEnd
 
 # A pushed derivative that is so much smaller than its start changes nothing any more.
 NEGLIGIBLE = 1e-17
 # And what is still there after so many steps is there for ever.
 MOST_STEPS = 20_000
+# A table of all (s, a, s') is used where it has at most so many cells for each that was logged.
+SPARSE = 16
+# Derivatives of so many cells are kept before they meet the values of the next step.
+AT_ONCE = 1 << 21
 
 Start = Callable[[int], FloatArray | None]
+
+
+class SummedStart(Protocol):
+    """A start that knows its sum over the first steps (optional)."""
+
+    def total(self, steps: int) -> FloatArray | None:
+        """(S * A,) start(0) + ... + start(steps - 1); None where that is zero."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,11 +64,12 @@ class FittedModel:
       counts: what it was fitted to.
       pi_e: (S, A).
       v: (H, S) state values of pi_e at all steps over which the model is solved or, if it is solved until
-        its values settle, at the steps of the log.
+        its values settle, at the steps of the log: the same at all of them.
       settled: values go on as they are at the last of these steps; otherwise everything ends there.
       gamma: discount.
       unseen: what unseen pairs do, see `deadweight.values.model.fit_mdp`.
       fold, folds: the model has not seen the episodes of this fold; without folds it has seen all.
+      until_end: the chain that pi_e makes of the model, if somebody has it.
     """
 
     model: TabularMDP
@@ -61,49 +78,95 @@ class FittedModel:
     v: FloatArray
     settled: bool
     gamma: float
-    unseen: str
+    unseen: str = "pool"
     fold: int = 0
     folds: Folds | None = None
+    until_end: UntilEnd | None = None
 
     def influence(self, start: Start, n: int) -> ModelInfluence:
         """The influence on an estimate from n episodes whose derivative by Q_t is start(t); None for none."""
-        return ModelInfluence(self, self.push(start), n)
+        return self.influences([start], n)[0]
 
-    def push(self, start: Start) -> Pushed:
-        """The start pushed through the model, summed over the steps."""
-        horizon, layout = len(self.v), self._layout
-        total, carried = np.zeros(self.model.r.size), np.zeros(len(layout.source))
-        g = np.zeros(self.model.n_states)
+    def influences(self, starts: Sequence[Start], n: int) -> list[ModelInfluence]:
+        """The same on several estimates."""
+        with one_thread() if self.model._table is not None else nullcontext():
+            pushed = self.push(starts)
+        levels = _Levels(self, n)
+        at_once = max(1, AT_ONCE // self._layout.size)
+        return [
+            one
+            for lo in range(0, len(starts), at_once)
+            for one in levels.influences(pushed.some(slice(lo, lo + at_once)))
+        ]
+
+    def push(self, starts: Sequence[Start]) -> Pushed:
+        """Each start pushed through the model, summed over the steps."""
+        at_once = self._push_at_once(starts) if self.settled else None
+        return self._push_by_step(starts) if at_once is None else at_once
+
+    def _push_at_once(self, starts: Sequence[Start]) -> Pushed | None:
+        """Where values are the same at every step only the sums over the steps matter, and they solve
+
+        f = start + g pi_e, g = gamma f P. None where that could not be solved.
+        """
+        first = np.stack([_total(start, len(self.v) + 1, self.model.r.size) for start in starts])
+        chain = UntilEnd(self.model, self.pi_e, self.gamma) if self.until_end is None else self.until_end
+        later = chain.onwards(self._forward(first))
+        if later is None:
+            return None
+        total, layout = first + self._spread(later), self._layout
+        ahead = self.gamma * self._ahead(len(self.v))
+        moved = total[:, layout.pair] * ahead[layout.after]
+        lent = layout.lent(total)[:, layout.pooled_state] * ahead[layout.pooled_after]
+        return Pushed(total.reshape(-1, *self.pi_e.shape), moved, lent)
+
+    def _push_by_step(self, starts: Sequence[Start]) -> Pushed:
+        horizon, size, count = len(self.v), self.model.r.size, len(starts)
+        total, met = np.zeros((count, size)), _Meeting(self._layout, count, horizon)
+        g = np.zeros((count, self.model.n_states))
         for t in range(horizon):
-            f = self._derivative(start(t), g)
+            f = self._derivative(starts, t, g)
             total += f
-            carried += layout.lent(f)[layout.source] * self._ahead(t)[layout.target]
+            met.add(f, self._ahead(t))
             g = self._forward(f)
         if self.settled:
-            rest = self._until_it_ends(self._derivative(start(horizon), g), np.abs(total).sum())
+            rest = self._until_it_ends(self._derivative(starts, horizon, g), np.abs(total).sum(axis=1))
             total += rest
-            carried += layout.lent(rest)[layout.source] * self._ahead(horizon)[layout.target]
-        return Pushed(total.reshape(self.model.r.shape), self.gamma * carried)
+            met.add(rest, self._ahead(horizon))
+        moved, lent = met.sums()
+        return Pushed(total.reshape(-1, *self.pi_e.shape), self.gamma * moved, self.gamma * lent)
 
-    def _derivative(self, start: FloatArray | None, g: FloatArray) -> FloatArray:
-        f = (g[:, None] * self.pi_e).ravel()
-        return f if start is None else f + start
+    def _derivative(self, starts: Sequence[Start], t: int, g: FloatArray) -> FloatArray:
+        f = self._spread(g)
+        for k, start in enumerate(starts):
+            own = start(t)
+            if own is not None:
+                f[k] += own
+        return f
+
+    def _spread(self, g: FloatArray) -> FloatArray:
+        """(k, S * A) g(s) pi_e(a|s), of (k, S)."""
+        spread: FloatArray = (g[:, :, None] * self.pi_e).reshape(len(g), -1)
+        return spread
 
     def _ahead(self, t: int) -> FloatArray:
         """(S + 1,) V_{t+1}, with the end, which is worth nothing."""
         after = min(t + 1, len(self.v) - 1) if self.settled else t + 1
-        return np.append(self.v[after], 0.0) if after < len(self.v) else np.zeros(self.v.shape[1] + 1)
+        ahead = np.zeros(self.v.shape[1] + 1)
+        if after < len(self.v):
+            ahead[:-1] = self.v[after]
+        return ahead
 
-    def _until_it_ends(self, f: FloatArray, size: float) -> FloatArray:
+    def _until_it_ends(self, f: FloatArray, size: FloatArray) -> FloatArray:
         """The sum of what f becomes from step to step, at which values stay what they are."""
         g = self._forward(f)
         visits = np.zeros_like(g)
         for _ in range(MOST_STEPS):
-            if np.abs(g).sum() <= NEGLIGIBLE * size:
+            if (np.abs(g).sum(axis=1) <= NEGLIGIBLE * size).all():
                 break
             visits += g
-            g = self.gamma * (self._chain @ g)
-        return f + self._derivative(None, visits)
+            g = self.gamma * (self._chain @ g.T).T
+        return f + self._spread(visits)
 
     @cached_property
     def _chain(self) -> Any:
@@ -112,122 +175,193 @@ class FittedModel:
         return chain[:, :-1].T.tocsr()
 
     def _forward(self, f: FloatArray) -> FloatArray:
-        """gamma * sum over pairs of f(s, a) P(. | s, a)."""
+        """(k, S) gamma * sum over pairs of f(s, a) P(. | s, a)."""
         return self.gamma * self.model.forward(f)
 
-    @cached_property
-    def _layout(self) -> _Layout:
-        return _Layout(self.counts, self.unseen)
+    @property
+    def _layout(self) -> Layout:
+        if self.unseen not in self.counts.layouts:
+            self.counts.layouts[self.unseen] = Layout(self.counts, self.unseen)
+        layout: Layout = self.counts.layouts[self.unseen]
+        return layout
+
+
+def _sums_itself(start: object) -> TypeGuard[SummedStart]:
+    return hasattr(start, "total")  # far quicker than `isinstance` of a protocol
+
+
+def _total(start: Start, steps: int, size: int) -> FloatArray:
+    """(S * A,) the sum of a start over the first steps."""
+    if _sums_itself(start):
+        found = start.total(steps)
+        return np.zeros(size) if found is None else found
+    total = np.zeros(size)
+    for t in range(steps):
+        own = start(t)
+        if own is not None:
+            total += own
+    return total
+
+
+class _Meeting:
+    """sum_t f_t(s, a) V_{t+1}(s') of each logged transition, and the same of pooled ones, for k derivatives.
+
+    Where most transitions were logged it is a product of matrices, many steps at a time.
+    """
+
+    def __init__(self, layout: Layout, count: int, steps: int) -> None:
+        self._layout, pairs = layout, layout.n_states * layout.n_actions
+        self._dense = pairs * (layout.n_states + 1) <= SPARSE * max(len(layout.keys), 1)
+        self._lends = bool(layout.borrows_moves.any())
+        self._most = max(1, min(steps, AT_ONCE // (pairs * count))) if self._dense else 1
+        self._kept: list[tuple[FloatArray, FloatArray]] = []
+        self._moved = np.zeros((count, len(layout.keys)))
+        self._lent = np.zeros((count, len(layout.pooled_state)))
+
+    def add(self, f: FloatArray, ahead: FloatArray) -> None:
+        """One more step: (k, S * A) and (S + 1,)."""
+        self._kept.append((f, ahead))
+        if len(self._kept) >= self._most:
+            self._collect()
+
+    def sums(self) -> tuple[FloatArray, FloatArray]:
+        """Both, (k, transitions) and (k, pooled ones)."""
+        self._collect()
+        return self._moved, self._lent
+
+    def _collect(self) -> None:
+        if not self._kept:
+            return
+        layout = self._layout
+        f = np.stack([one for one, _ in self._kept], axis=-1)  # (k, S * A, steps)
+        ahead = np.stack([one for _, one in self._kept])  # (steps, S + 1)
+        self._kept.clear()
+        self._moved += self._met(f, ahead, layout.pair, layout.after)
+        if self._lends:
+            lent = layout.lent(f.transpose(0, 2, 1)).transpose(0, 2, 1)
+            self._lent += self._met(lent, ahead, layout.pooled_state, layout.pooled_after)
+
+    def _met(self, f: FloatArray, ahead: FloatArray, source: Any, target: Any) -> FloatArray:
+        if self._dense:
+            product: FloatArray = f.reshape(-1, f.shape[-1]) @ ahead
+            return product.reshape(*f.shape[:2], -1)[:, source, target]
+        one_step: FloatArray = f[:, source, 0] * ahead[0, target]
+        return one_step
 
 
 @dataclass(frozen=True, eq=False)
 class Pushed:
-    """sum_t f_t(s, a), (S, A), and gamma sum_t f_t(s, a) V_{t+1}(s') of each logged transition."""
+    """k starts pushed through a model.
 
-    total: FloatArray
-    carried: FloatArray
-
-
-class _Layout:
-    """Which derivatives concern which logged transition.
-
-    Entries are the distinct logged (s, a, s') and then, for the unseen actions of s that borrow its pooled
-    transitions, the distinct logged (s, s').
+    Attributes:
+      total: (k, S, A) sum_t f_t(s, a).
+      moved: (k, transitions) of each logged transition, gamma sum_t f_t(s, a) V_{t+1}(s').
+      lent: (k, pooled) of each pooled (s, s'), the same of all unseen actions that borrow it together.
     """
 
-    def __init__(self, counts: Counts, unseen: str) -> None:
-        n_states, n_actions = counts.n_states, counts.n_actions
-        self.keys, self.number = counts.transitions.keys, counts.transitions.sums[0]
-        self.n_states, self.n_actions = n_states, n_actions
-        self.pair, after = np.divmod(self.keys, n_states + 1)
-        self.visits = counts.visits()
-        self.moves = sums_by(self.pair, self.number, n_states * n_actions).reshape(n_states, n_actions)
-        state = self.pair // n_actions
-        pooled, self.pooled = np.unique(state * (n_states + 1) + after, return_inverse=True)
-        self.pooled_state = pooled // (n_states + 1)
-        pool = unseen == "pool"
-        self.borrows_reward = (self.visits == 0) & pool
-        self.borrows_moves = (self.moves == 0) & pool
-        self.source = np.concatenate([self.pair, n_states * n_actions + self.pooled_state])
-        self.target = np.concatenate([after, pooled % (n_states + 1)])
+    total: FloatArray
+    moved: FloatArray
+    lent: FloatArray
 
-    def lent(self, f: FloatArray) -> FloatArray:
-        """f of each pair, followed by what the unseen actions of each state have together."""
-        by_state = np.where(self.borrows_moves, f.reshape(self.moves.shape), 0.0).sum(axis=1)
-        return np.concatenate([f, by_state])
-
-    def on(self, block: Block) -> IntArray:
-        """(m, H) the entry of each step; looked up once."""
-        return block.once(self, self._place)
-
-    def _place(self, block: Block) -> IntArray:
-        pairs, after = pairs_of(block, self.n_actions), successors(block, self.n_states)
-        known = after >= 0
-        at = np.searchsorted(self.keys, pairs * (self.n_states + 1) + np.maximum(after, 0))
-        # Transitions that a model has not seen are those of another fold: nobody asks for them.
-        place = np.where(known, np.minimum(at, len(self.keys) - 1), len(self.keys) + pairs)
-        if block.alive is not None:
-            place[~block.alive] = len(self.keys) + self.n_states * self.n_actions
-        return place
+    def some(self, which: slice) -> Pushed:
+        """Some of the starts."""
+        return Pushed(self.total[which], self.moved[which], self.lent[which])
 
 
+@dataclass(frozen=True, eq=False)
 class ModelInfluence:
     """phi of the episodes of a block, up to a constant.
 
     Each step adds slope(s, a) * r + level(s, a, s'): two look-ups.
+
+    Attributes:
+      layout: places of steps in the tables.
+      slope: (S * A,).
+      level: by place.
+      during: by place, what the discount of a step adds; None where steps have none of their own.
+      fold, folds: the episodes that the model has not seen; they do not move it.
     """
 
-    def __init__(self, fitted: FittedModel, pushed: Pushed, n: int) -> None:
-        layout, counts = fitted._layout, fitted.counts
-        self.fitted, self.n_actions = _Places(fitted), layout.n_actions
-        total, visits, moves = pushed.total, layout.visits, layout.moves
-        rewards = counts.rewards()
-        earning = np.where(visits > 0, total, 0.0)
-        if fitted.unseen == "mean":  # every seen pair earns for the unseen ones as well
-            earning = np.where(visits > 0, total + total[visits == 0].sum() / np.count_nonzero(visits), 0.0)
-        own = divide(earning, visits)
-        shared = divide(np.where(layout.borrows_reward, total, 0.0).sum(axis=1), visits.sum(axis=1))
-        slope = n * (own + shared[:, None])
-        mean_reward = own * divide(rewards, visits)
-        mean_reward += (shared * divide(rewards.sum(axis=1), visits.sum(axis=1)))[:, None]
-        by_pair = -n * np.where(visits > 0, mean_reward, 0.0).ravel()
-
-        size = len(layout.keys)
-        carried, lent = pushed.carried[:size], pushed.carried[size:]
-        mean = divide(sums_by(layout.pair, layout.number * carried, total.size), moves.ravel())
-        pooled_number = sums_by(layout.pooled, layout.number, len(lent))
-        pooled_moves = moves.sum(axis=1)
-        pooled_mean = divide(sums_by(layout.pooled_state, pooled_number * lent, len(total)), pooled_moves)
-        state = layout.pair // layout.n_actions
-        moved = divide(carried - mean[layout.pair], moves.ravel()[layout.pair])
-        moved += divide(lent[layout.pooled] - pooled_mean[state], pooled_moves[state])
-        self.slope: FloatArray = slope.ravel()
-        self.level: FloatArray = np.concatenate([by_pair[layout.pair] + n * moved, by_pair, [0.0]])
+    layout: Layout
+    slope: FloatArray
+    level: FloatArray
+    during: FloatArray | None
+    fold: int
+    folds: Folds | None
 
     def __call__(self, block: Block) -> FloatArray:
         """(m,) influence of the episodes of a block."""
-        moved = block.look_up(self.slope, pairs_of(block, self.n_actions)) * block.rewards
-        moved += block.look_up(self.level, self.fitted.place(block))
+        moved = block.look_up(self.slope, pairs_of(block, self.layout.n_actions)) * block.paid
+        moved += block.look_up(self.level, self.layout.on(block))
+        if self.during is not None:
+            moved += block.look_up(self.during, self.layout.on(block)) * block.during
         total: FloatArray = np.add.reduce(moved, axis=1)
-        seen = self.fitted.seen(block)
+        seen = self.seen(block)
         return total if seen is None else np.where(seen, total, 0.0)
-
-
-class _Places:
-    """What of a fitted model is needed block by block: little, for it travels to other processes."""
-
-    def __init__(self, fitted: FittedModel) -> None:
-        self._layout = fitted._layout
-        self._fold, self._folds = fitted.fold, fitted.folds
-
-    def place(self, block: Block) -> IntArray:
-        return self._layout.on(block)
 
     def seen(self, block: Block) -> BoolArray | None:
         """(m,) which episodes the model has seen; None for all."""
-        return None if self._folds is None else self._folds(block) != self._fold
+        return None if self.folds is None else self.folds(block) != self.fold
 
 
-def pairs_of(block: Block, n_actions: int) -> IntArray:
-    """(m, H) the pair of each step; with a single action all actions count as one."""
-    return block.pairs(n_actions) if n_actions > 1 else block.states
+class _Levels:
+    """The tables of influences on estimates from n episodes, several at a time."""
+
+    def __init__(self, fitted: FittedModel, n: int) -> None:
+        self._fitted, self._n, self._layout = fitted, n, fitted._layout
+        visits, rewards = self._layout.visits, fitted.counts.rewards()
+        self._seen, self._by_state = visits > 0, visits.sum(axis=1)
+        self._mean_reward = divide(rewards, visits)
+        self._pooled_reward = divide(rewards.sum(axis=1), self._by_state)
+
+    def influences(self, pushed: Pushed) -> list[ModelInfluence]:
+        """One for each start."""
+        fitted, n = self._fitted, self._n
+        slope, by_pair = self._rewards(pushed.total)
+        follows, change = self._moves(pushed)
+        count, nothing = len(slope), np.zeros((len(slope), 1))
+        during: Sequence[FloatArray | None] = [None] * count
+        if fitted.counts.by_duration:
+            during = list(np.concatenate([n * follows, np.zeros_like(by_pair), nothing], axis=1))
+            change = change - follows
+        level = np.concatenate([by_pair[:, self._layout.pair] + n * change, by_pair, nothing], axis=1)
+        return [
+            ModelInfluence(self._layout, *tables, fitted.fold, fitted.folds)
+            for tables in zip(slope, level, during, strict=True)
+        ]
+
+    def _rewards(self, total: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(k, S * A) what a reward moves by, and what the mean reward of the pair takes away again."""
+        layout, seen, count = self._layout, self._seen, len(total)
+        earning = np.where(seen, total, 0.0)
+        if self._fitted.unseen == "mean":  # every seen pair earns for the unseen ones as well
+            others = total[:, ~seen].sum(axis=1) / np.count_nonzero(seen)
+            earning = np.where(seen, total + others[:, None, None], 0.0)
+        own = divide(earning, layout.visits)
+        shared = divide(np.where(layout.borrows_reward, total, 0.0).sum(axis=2), self._by_state)
+        slope: FloatArray = self._n * (own + shared[:, :, None])
+        mean_reward = own * self._mean_reward
+        mean_reward += (shared * self._pooled_reward)[:, :, None]
+        by_pair: FloatArray = -self._n * np.where(seen, mean_reward, 0.0)
+        return slope.reshape(count, -1), by_pair.reshape(count, -1)
+
+    def _moves(self, pushed: Pushed) -> tuple[FloatArray, FloatArray]:
+        """(k, transitions) what follows a step, and that less its mean: of one visit among all of the pair.
+
+        A step that has a discount of its own is worth that times what follows, less the mean; else once.
+        """
+        layout, moved, lent = self._layout, pushed.moved, pushed.lent
+        moves = layout.moves.ravel()
+        mean = divide(sums_by_row(layout.pair, layout.discount * moved, moves.size), moves)
+        own_moves = moves[layout.pair]
+        follows, change = divide(moved, own_moves), divide(moved - mean[:, layout.pair], own_moves)
+        if layout.borrows_moves.any():
+            pooled_number = sums_by(layout.pooled, layout.discount, lent.shape[1])
+            pooled_moves = layout.moves.sum(axis=1)
+            pooled_mean = divide(
+                sums_by_row(layout.pooled_state, pooled_number * lent, pooled_moves.size), pooled_moves
+            )
+            state = layout.pair // layout.n_actions
+            follows += divide(lent[:, layout.pooled], pooled_moves[state])
+            change += divide(lent[:, layout.pooled] - pooled_mean[:, state], pooled_moves[state])
+        return follows, change
