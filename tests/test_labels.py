@@ -65,5 +65,5 @@ def test_labels_that_are_refused(values: list[Any], message: str) -> None:
 
 
 def test_a_table_of_features_is_no_column() -> None:
-    with pytest.raises(DataError, match="one entry a step"):
+    with pytest.raises(DataError, match="one entry for each step"):
         dw.Trajectories(np.zeros((3, 2)), [0, 0, 0], [1.0, 1.0, 1.0], [0, 3])

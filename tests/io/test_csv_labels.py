@@ -169,9 +169,9 @@ def test_a_policy_that_knows_more_or_fewer_labels_is_matched_as_written(tmp_path
     assert both(text, ["1,0,1", "x,0,1", "2,0,1"], tmp_path) == 4
     assert both(["1,0,0,1,1", "1,1,0,x,3"], ["0,1,0.5", "0,x,0.5"], tmp_path) == 4
     assert both(["1,0,0,1,1", "1,1,0,2,3"], ["0,1,0.5", "0,2,0.25", "0,x,0.25"], tmp_path) == 4
-    with pytest.raises(PolicyError, match=r"none for state 01, 02.*as they are written"):
+    with pytest.raises(PolicyError, match=r"none for states 01, 02.*as they are written"):
         both(["1,0,01,0,1", "1,1,02,0,3"], ["1,0,1", "2,0,1"], tmp_path)
-    with pytest.raises(PolicyError, match="none for state 1, 2"):
+    with pytest.raises(PolicyError, match="none for states 1, 2"):
         both(numbers, ["01,0,1", "02,0,1"], tmp_path)
 
 

@@ -73,7 +73,7 @@ def test_a_data_set_in_hand_without_propensities(storage):
     assert log.n_episodes == 1
 
 
-def test_vectors_of_whole_numbers_are_labels_and_floats_need_a_function(storage):
+def test_vectors_of_whole_numbers_are_labels_and_floats_are_features(storage):
     space = gymnasium.spaces.MultiDiscrete([3, 3])
     made = dataset("test/multi-v0", [buffer([[0, 1], [1, 1], [2, 0]], [1, 0], [0.0, 1.0], True)], space)
     assert list(from_minari(made).state_labels) == [(0, 1), (1, 1)]
@@ -81,8 +81,10 @@ def test_vectors_of_whole_numbers_are_labels_and_floats_need_a_function(storage)
     made = dataset(
         "test/box-v0", [buffer(np.array([[0.1], [0.6], [0.9]], np.float32), [1, 0], [0, 1], False)], box
     )
-    with pytest.raises(DeadweightError, match="state="):
-        from_minari(made)
+    log = from_minari(made)
+    np.testing.assert_array_equal(log.features, np.float32([[0.1], [0.6]]))
+    np.testing.assert_array_equal(log.last_features, np.float32([[0.9]]))
+    assert not log.has_states
     log = from_minari(made, state=lambda observations: (observations[:, 0] > 0.5).astype(int))
     assert log.states.tolist() == [0, 1]
     assert log.next_states.tolist() == [1, 1]

@@ -25,6 +25,26 @@ def test_npy_and_npz(tmp_path):
     assert list(named.action_labels) == [10, 20]
 
 
+def test_a_rule_is_a_table_without_probabilities():
+    rule = pd.DataFrame({"state": ["frail", "well"], "action": ["treat", "watch"]})
+    assert np.array_equal(read_policy(rule).probs, [[1.0, 0.0], [0.0, 1.0]])
+    with pytest.raises(DeadweightError, match="several for state 'well'"):
+        read_policy(pd.concat([rule, pd.DataFrame({"state": ["well"], "action": ["treat"]})]))
+    with pytest.raises(DeadweightError, match="missing: prob"):
+        read_policy(rule.assign(chance=0.5))  # it may be the probability, under a name of its own
+
+
+def test_probabilities_may_be_called_by_their_full_name(tmp_path):
+    table = pd.DataFrame({"state": [0, 0, 1], "action": [0, 1, 0], "probability": [0.25, 0.75, 1.0]})
+    assert np.array_equal(read_policy(table).probs, [[0.25, 0.75], [1.0, 0.0]])
+    table.to_csv(tmp_path / "pi.csv", index=False)
+    assert np.array_equal(read_policy(tmp_path / "pi.csv").probs, [[0.25, 0.75], [1.0, 0.0]])
+    both = table.assign(prob=[0.5, 0.5, 1.0])
+    assert np.array_equal(read_policy(both).probs[0], [0.5, 0.5]), "our own name goes first"
+    with pytest.raises(DeadweightError, match=r"missing: prob\."):
+        read_policy(table.rename(columns={"probability": "chance"}))
+
+
 def test_single_precision_and_rounded_decimals(tmp_path):
     """Rows that miss one by rounding are normalised; a wrong table is not."""
     third = np.full((4, 3), 1 / 3)
@@ -61,7 +81,7 @@ def test_numbered_states_with_gaps_align_with_the_log():
         ({"state": [0, None], "action": [1, 1], "prob": [1, 1]}, "'state' of the policy"),
         ({"state": [0, "a"], "action": [1, 1], "prob": [1, 1]}, "one type"),
         ({"state": [0], "action": [1], "prob": ["x"]}, "row 0"),
-        ({"state": [0], "action": [1]}, "missing: prob"),
+        ({"state": [0], "action": [1], "chance": [1]}, "missing: prob"),
         ({"state": [0], "action": [1], "prob": [-1.0]}, "log-prob"),
         ({"state": [], "action": [], "prob": []}, "every row"),
     ],

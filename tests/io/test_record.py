@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,10 +11,12 @@ import pytest
 pytest.importorskip("gymnasium")
 import gymnasium
 
+import deadweight as dw
 from deadweight.domains import stochastic_lift
-from deadweight.errors import DeadweightError, MissingExtra
+from deadweight.errors import DeadweightError, MissingExtra, PolicyError
 from deadweight.io import record
 from deadweight.policy.policies import TabularPolicy
+from deadweight.policy.row_policies import FeaturePolicy
 
 
 def test_the_mean_return_is_the_exact_value():
@@ -50,9 +53,55 @@ def test_a_function_as_policy_and_a_policy_with_labels():
     assert record("FrozenLake-v1", named, 3, seed=0).n_episodes == 3
 
 
+def follow(x):
+    """The side to which the pole falls, nine times in ten."""
+    right = np.where(x[:, 2] > 0, 0.9, 0.1)
+    return np.column_stack([1 - right, right])
+
+
+def test_boxes_are_features_and_policies_act_on_matrices():
+    log = record("CartPole-v1", follow, 8, seed=2)
+    assert log.features.shape == (log.n_steps, 4)
+    assert not log.has_states
+    expected = follow(log.features)[np.arange(log.n_steps), log.actions]
+    np.testing.assert_array_equal(log.propensities, expected)
+    same = record("CartPole-v1", FeaturePolicy(lambda x: follow(x)[:, ::-1], actions=[1, 0]), 8, seed=2)
+    np.testing.assert_array_equal(log.features, same.features)
+
+
+def test_actions_instead_of_probabilities_and_what_follows_a_cut():
+    log = record("CartPole-v1", lambda x: (x[:, 2] > 0).astype(int), 5, seed=0, max_steps=10)
+    assert (log.propensities == 1).all()
+    np.testing.assert_array_equal(log.actions, log.features[:, 2] > 0)
+    assert log.time_limit == 10
+    cut = ~log.terminated
+    assert cut.any()
+    assert np.isfinite(log.last_features[cut]).all()
+
+
+def test_a_classifier_acts_by_its_own_order_of_classes():
+    class Backwards:
+        classes_ = np.array([1, 0])
+
+        def predict_proba(self, x):
+            return follow(x)[:, ::-1]
+
+    first, second = (record("CartPole-v1", policy, 5, seed=1) for policy in (follow, Backwards()))
+    np.testing.assert_array_equal(first.actions, second.actions)
+    np.testing.assert_array_equal(first.propensities, second.propensities)
+
+
 def test_messages(monkeypatch):
-    with pytest.raises(DeadweightError, match="discrete observations"):
+    with pytest.raises(DeadweightError, match="Observations are features"):
         record("CartPole-v1", [[0.5, 0.5]], 1)
+    with pytest.raises(DeadweightError, match=r"found Tuple\("):
+        record("Blackjack-v1", [[0.5, 0.5]], 1)
+    with pytest.raises(DeadweightError, match=r"discrete actions; found Box"):
+        record("Pendulum-v1", lambda x: x, 1)
+    with pytest.raises(DeadweightError, match=r"\(1, 4\) it returned shape \(4,\)"):
+        record("CartPole-v1", lambda x: x[0], 1)
+    with pytest.raises(DeadweightError, match="numbers from 0 to 1"):
+        record("CartPole-v1", lambda x: np.full(len(x), 2), 1)
     with pytest.raises(DeadweightError, match="none is state"):
         record("FrozenLake-v1", np.full((1, 4), 0.25), 5, seed=0)
     with pytest.raises(DeadweightError, match="4 probabilities"):
@@ -62,3 +111,15 @@ def test_messages(monkeypatch):
     monkeypatch.setitem(sys.modules, "gymnasium", None)
     with pytest.raises(MissingExtra, match="gymnasium"):
         record("FrozenLake-v1", np.full((16, 4), 0.25), 1)
+
+
+def test_a_function_of_one_observation_is_told_how_to_be_passed() -> None:
+    def upright(x: Any) -> list[float]:
+        return [0.3, 0.7] if x[2] > 0 else [0.7, 0.3]
+
+    with pytest.raises(PolicyError, match=r"IndexError.*\n.*lambda X:"):
+        record("CartPole-v1", upright, episodes=2, seed=0)
+    log = record("CartPole-v1", lambda X: [upright(x) for x in X], episodes=20, seed=0)
+    assert set(log.propensities) == {0.3, 0.7}
+    with pytest.raises(PolicyError, match=r"lambda X: \[f\(x\) for x in X\]"):
+        dw.policy(upright, log)

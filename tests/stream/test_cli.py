@@ -1,8 +1,9 @@
-"""`deadweight evaluate` on a stream: same numbers, progress on stderr, one message when it cannot."""
+"""`deadweight evaluate` on a stream: same numbers, a bar at a terminal only, one message when it cannot."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,10 @@ import pytest
 from stream.folders import policies, table_of, write
 from typer.testing import CliRunner
 
+from deadweight.basics import progress_bar
 from deadweight.cli import streams
 from deadweight.cli.app import app
 from deadweight.errors import DeadweightError
-from deadweight.io.stream import Progress
 
 
 @pytest.fixture
@@ -69,23 +70,28 @@ def test_what_is_streamed_by_default(log: tuple[Path, Path], monkeypatch: pytest
 def test_what_cannot_be_streamed_says_so(log: tuple[Path, Path], tmp_path: Path) -> None:
     folder, target = log
     runner = CliRunner()
-    counts = runner.invoke(
-        app, ["evaluate", str(folder), "--target", str(target), "--stream", "--behaviour", "counts"]
+    several = runner.invoke(
+        app, ["evaluate", str(folder), "--target", str(target), "--stream", "--behaviour", f"a={target}"]
     )
-    assert isinstance(counts.exception, DeadweightError)
-    assert "--no-stream" in str(counts.exception)
+    assert isinstance(several.exception, DeadweightError)
+    assert "--no-stream" in str(several.exception)
     csv = tmp_path / "log.csv"
     csv.write_text("episode,step,state,action,reward\n0,0,0,0,1\n")
     text = runner.invoke(app, ["evaluate", str(csv), "--stream"])
     assert "needs Parquet" in str(text.exception)
 
 
-def test_progress_has_rows_a_second(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_a_terminal_is_shown_the_passes_and_nobody_else(
+    log: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ticker = streams.Ticker()
-    ticker.tell(Progress("summing", 5_000_000, 20_000_000, 2.0))
-    assert capsys.readouterr().err == "", "not so soon"
-    monkeypatch.setattr(ticker, "_last", 0.0)
-    ticker.tell(Progress("summing", 5_000_000, 20_000_000, 2.0))
-    assert capsys.readouterr().err == "summing: 5,000,000 of 20,000,000 rows, 2.5 million a second\n"
+    folder, target = log
+    command = ["evaluate", str(folder), "--target", str(target), "--stream", "--behaviour", "counts"]
+    monkeypatch.setattr(progress_bar, "PATIENCE", 0.0)
+    silent = CliRunner().invoke(app, command)
+    assert silent.exit_code == 0
+    assert "pass" not in silent.stderr
+    monkeypatch.setenv("FORCE_COLOR", "1")  # for rich, a terminal
+    monkeypatch.setenv("TERM", "xterm")
+    shown = CliRunner().invoke(app, command)
+    assert re.search(r"pass (\d+) of \1, summing", shown.stderr)
+    assert shown.exit_code == 0

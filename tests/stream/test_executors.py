@@ -16,7 +16,7 @@ from stream.folders import KilledOnce, killed_always, mean_reward, policies, tab
 import deadweight as dw
 from deadweight.errors import EstimationError, OptionError
 from deadweight.io.stream import Stream, open_stream
-from deadweight.sums.executors import Executor, Serial, executor_for
+from deadweight.sums.executors import Executor, InProcess, executor_for
 from deadweight.sums.executors.cluster import Ray
 from deadweight.sums.executors.processes import Processes
 from deadweight.sums.reduction import reduce_log
@@ -125,7 +125,7 @@ def test_a_part_that_kills_every_worker_ends_the_run(folder: Path) -> None:
 def test_workers_end_when_they_are_let_go(folder: Path) -> None:
     executor = Processes(2)
     reduce_log(open_stream(folder, part_rows=40, executor=executor), mean_reward)
-    processes = [worker.process for worker in executor._pool]
+    processes = [worker.process for worker in executor.pool.members]
     assert len(processes) == 2
     executor.close()
     assert all(process.exitcode is not None for process in processes)
@@ -139,7 +139,7 @@ def test_a_script_without_a_guard_can_use_workers(folder: Path, tmp_path: Path) 
         f"stream = open_stream({str(folder)!r}, part_rows=40, executor=executor_for(2))\n"
         "print(stream.census.n)\n"
     )
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=600)
     assert (done.stdout, done.stderr) == ("60\n", "")
 
 
@@ -158,13 +158,13 @@ def test_work_that_only_a_script_knows_is_refused(folder: Path, tmp_path: Path) 
         "def own(block): return []\n"
         f"reduce_log(open_stream({str(folder)!r}, part_rows=40, executor=executor_for(2)), own)\n"
     )
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=600)
     assert "EstimationError: Worker processes cannot be given this work" in done.stderr
     assert "killed" not in done.stderr
 
 
 def test_which_executor() -> None:
-    assert isinstance(executor_for(), Serial)
+    assert isinstance(executor_for(), InProcess)
     assert isinstance(executor_for(3), Processes)
     assert isinstance(executor_for(1, "local"), Ray)
     for workers in (0, -1, 1.5, True):

@@ -18,6 +18,7 @@ import deadweight as dw
 from deadweight.cli import streams
 from deadweight.cli.app import app
 from deadweight.doctor import examine_part
+from deadweight.io import footer_check
 from deadweight.io import open as front_door
 from deadweight.io.open import open_log
 from deadweight.io.table import LogTable
@@ -50,6 +51,29 @@ def test_a_function_that_drops_runs_once_though_the_footers_lie(tmp_path: Path) 
     with open_log(path, part_rows=20) as log:
         assert value(log) == pytest.approx(expected, rel=1e-10)
     assert calls == [30, 30], "once in memory, once on the stream"
+
+
+def test_footers_are_looked_at_again_only_if_a_file_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "log.parquet"
+    looked: list[int] = []
+    look = footer_check._look
+
+    def counted(stream: Any) -> None:
+        looked.append(len(stream))
+        look(stream)
+
+    monkeypatch.setattr(footer_check, "_look", counted)
+    for episodes, times in ((30, 1), (31, 2)):
+        pq.write_table(table_of(episodes, 4, fixed=True), path, row_group_size=20)
+        for _ in range(3):
+            with open_log(path, part_rows=20):
+                pass
+        assert len(looked) == times
+    with open_log(path, part_rows=40):
+        pass
+    assert len(looked) == 3, "other parts are other claims"
 
 
 def test_library_and_command_line_have_one_threshold() -> None:

@@ -208,7 +208,7 @@ def test_what_needs_the_whole_log_says_so(both: tuple[Stream, Any]) -> None:
         )
     with pytest.raises(EstimationError, match="one piece"):
         dw.estimate("MIS", stream, pi_e, pi_b, interval="bootstrap")
-    with pytest.raises(DropError):
+    with pytest.raises(DropError, match="one flag for each state"):
         dw.estimate("SIS", stream, pi_e, pi_b, drop=np.zeros(N_STATES + 1, dtype=bool))
 
 

@@ -17,6 +17,10 @@ import numpy as np
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^[+-]?(inf|Inf|INF|infinity|Infinity)$"
+PERCENT = r"\s*%$"
+COMMA = r"^([+-]?\d+),(\d+)$"
+# Three digits after a comma may be thousands: only other cells can show that a column has decimal commas.
+SURELY_DECIMAL = r"^[+-]?\d+,(\d{1,2}|\d{4,})$"
 MEANS_MISSING = ("", "na", "n/a", "#n/a", "nan", "null", "none", "<na>", "nat")
 MEANS_TRUE = ("true", "t", "yes", "y", "1", "1.0")
 MEANS_FALSE = ("false", "f", "no", "n", "0", "0.0")
@@ -72,10 +76,38 @@ def read_numbers(column: Any) -> Numbers:
     if not is_text(kind):
         missing = to_numpy(pc.is_null(column), True)
         return Numbers(np.full(n, np.nan), missing, ~missing)
-    text, missing = _trimmed(column)
-    readable = to_numpy(pc.match_substring_regex(text, NUMBER), False) & ~missing
+    text, missing = trimmed(column)
+    values, readable = _parsed(text)
+    if not (readable | missing).all():
+        percent = to_numpy(pc.match_substring_regex(text, PERCENT), False)
+        values, readable = _parsed(_with_points(pc.replace_substring_regex(text, PERCENT, "")))
+        values = np.where(percent, values / 100, values)
+    return Numbers(values, missing, ~readable & ~missing, from_text=True)
+
+
+def _parsed(text: Any) -> tuple[FloatArray, BoolArray]:
+    """A column of text as numbers, NaN where they cannot be read; and where they can."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    readable = to_numpy(pc.match_substring_regex(text, NUMBER), False)
     numbers = pc.cast(pc.if_else(pa.array(readable), text, pa.scalar(None, text.type)), pa.float64())
-    return Numbers(to_numpy(numbers, np.nan), missing, ~readable & ~missing, from_text=True)
+    return to_numpy(numbers, np.nan), readable
+
+
+def _with_points(text: Any) -> Any:
+    """Text of numbers with decimal points, if it is beyond doubt that they have decimal commas.
+
+    >>> import pyarrow as pa
+    >>> _with_points(pa.array(["0,75", "1,234"])).to_pylist(), _with_points(pa.array(["1,234"])).to_pylist()
+    (['0.75', '1.234'], ['1,234'])
+    """
+    import pyarrow.compute as pc
+
+    sure = pc.any(pc.match_substring_regex(text, SURELY_DECIMAL)).as_py()
+    if not sure or pc.any(pc.match_substring(text, ".")).as_py():
+        return text
+    return pc.replace_substring_regex(text, COMMA, r"\1.\2")
 
 
 def read_flags(column: Any) -> Flags:
@@ -85,7 +117,7 @@ def read_flags(column: Any) -> Flags:
 
     column = decoded(column)
     if is_text(column.type):
-        text, missing = _trimmed(column)
+        text, missing = trimmed(column)
         low = pc.utf8_lower(text)
         true = to_numpy(pc.is_in(low, pa.array(MEANS_TRUE, low.type)), False)
         false = to_numpy(pc.is_in(low, pa.array(MEANS_FALSE, low.type)), False)
@@ -109,10 +141,10 @@ def read_steps(column: Any) -> Steps:
         whole = to_numpy(pc.cast(column, storage), 0).astype(np.int64)
         return Steps(whole, missing, readable, are_times=True)
     if is_text(kind):
-        column, _ = _trimmed(column)
-        for unit in ("us", "ns"):
+        column, _ = trimmed(column)
+        for unit, zone in (("us", None), ("ns", None), ("us", "UTC"), ("ns", "UTC")):
             with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
-                return read_steps(pc.cast(column, pa.timestamp(unit)))
+                return read_steps(pc.cast(column, pa.timestamp(unit, zone)))
         with suppress(pa.ArrowInvalid):
             return read_steps(pc.cast(column, pa.int64()))
     if pa.types.is_integer(kind) or pa.types.is_decimal(kind):
@@ -181,7 +213,7 @@ def is_text(kind: Any) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
-def _trimmed(column: Any) -> tuple[Any, BoolArray]:
+def trimmed(column: Any) -> tuple[Any, BoolArray]:
     """Text without surrounding blanks, null where it is a word for nothing; and where that is."""
     import pyarrow as pa
     import pyarrow.compute as pc

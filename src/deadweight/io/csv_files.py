@@ -8,6 +8,7 @@ stay what they are. Other columns get the types that pyarrow finds.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,10 @@ from deadweight.io.columns import EXACT_IN_FLOAT, MEANS_MISSING
 from deadweight.io.schema import AS_WRITTEN, labels_in
 
 DELIMITERS = (",", ";", "\t", "|")
+SAYS = "sep="
+"""How a spreadsheet names the delimiter, in a line of its own before the header."""
+# How a file begins that a spreadsheet has saved as "Unicode text".
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 def parse_csv(path: Path, choose: Callable[[list[str]], Mapping[str, str]]) -> tuple[Any, Mapping[str, str]]:
@@ -25,28 +30,28 @@ def parse_csv(path: Path, choose: Callable[[list[str]], Mapping[str, str]]) -> t
     import pyarrow.compute as pc
     import pyarrow.csv as csv
 
-    parse = csv.ParseOptions(delimiter=_delimiter(path), newlines_in_values=True)
-    with csv.open_csv(path, parse_options=parse) as opened:
+    way = _Way.of(path)
+    with csv.open_csv(path, way.reading, way.parsing) as opened:
         names = choose(opened.schema.names)
     wanted = list(dict.fromkeys(names.values()))
     labels = labels_in(names)
     try:
-        table = _read(path, parse, wanted, labels)
+        table = _read(path, way, wanted, labels)
     except pa.ArrowInvalid as error:
         if "conversion error" not in str(error):
             raise
         # The types are guessed from the first megabyte; what comes later may not fit.
-        table = _read(path, parse, wanted, wanted)
+        table = _read(path, way, wanted, wanted)
         for name in wanted:
             if name not in labels:
                 table = _replaced(table, name, _narrowed(table[name]))
     step = names.get("step", "")
     if step in wanted and pa.types.is_floating(table[step].type):
         # Whole numbers beyond 64 bits are guessed to be floats, which may merge neighbours.
-        text = _read(path, parse, [step], [step])[step]
+        text = _read(path, way, [step], [step])[step]
         if len(pc.unique(text)) > len(pc.unique(table[step])):
             table = _replaced(table, step, text)
-    return table, names
+    return _without_blank_end(table), names
 
 
 def as_written(table: Any, names: Mapping[str, str]) -> Any:
@@ -116,16 +121,30 @@ def without_words(text: Any) -> Any:
     return pc.if_else(words, pa.scalar(None, text.type), text)
 
 
-def _delimiter(path: Path) -> str:
-    """The delimiter that the header line has most of; a comma if it has none."""
-    import pyarrow as pa
+@dataclass(frozen=True)
+class _Way:
+    """How a file is read: its encoding, and the delimiter that its header has most of, a comma if none."""
 
-    with pa.input_stream(str(path)) as stream:
-        header = stream.read(65_536).split(b"\n", 1)[0].decode("utf-8", "replace")
-    return max(DELIMITERS, key=header.count)
+    reading: Any
+    parsing: Any
+
+    @classmethod
+    def of(cls, path: Path) -> _Way:
+        import pyarrow as pa
+        import pyarrow.csv as csv
+
+        with pa.input_stream(str(path)) as stream:
+            beginning = stream.read(65_536)
+        encoding = "utf-16" if beginning.startswith(UTF_16) else "utf-8"
+        header = beginning.decode(encoding, "replace").split("\n", 1)[0].lstrip("\ufeff").strip("\r\n")
+        said = header[len(SAYS) :] if header.lower().startswith(SAYS) else ""
+        return cls(
+            csv.ReadOptions(encoding=encoding, skip_rows=1 if said else 0),
+            csv.ParseOptions(delimiter=said or max(DELIMITERS, key=header.count), newlines_in_values=True),
+        )
 
 
-def _read(path: Path, parse: Any, columns: Sequence[str], as_text: Sequence[str]) -> Any:
+def _read(path: Path, way: _Way, columns: Sequence[str], as_text: Sequence[str]) -> Any:
     import pyarrow as pa
     import pyarrow.csv as csv
 
@@ -136,7 +155,15 @@ def _read(path: Path, parse: Any, columns: Sequence[str], as_text: Sequence[str]
         include_columns=list(columns),
         column_types=dict.fromkeys(as_text, pa.string()),
     )
-    return csv.read_csv(path, parse_options=parse, convert_options=convert)
+    return csv.read_csv(path, way.reading, way.parsing, convert)
+
+
+def _without_blank_end(table: Any) -> Any:
+    """The table without the rows of nothing but commas that spreadsheets leave at its end."""
+    rows = table.num_rows
+    while rows and not any(column[rows - 1].is_valid for column in table.columns):
+        rows -= 1
+    return table.slice(0, rows)
 
 
 def _narrowed(column: Any) -> Any:

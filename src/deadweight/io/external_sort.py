@@ -33,7 +33,7 @@ def by_episode(
     rows: int,
     part_rows: int,
     folder: Path,
-    progress: Callable[[int], None] = lambda done: None,
+    progress: Callable[[int], None] = lambda rows: None,
 ) -> tuple[ParquetFiles, list[Part]]:
     """Files in `folder` that hold whole episodes, and the parts that they are.
 
@@ -42,7 +42,7 @@ def by_episode(
       rows: how many it has.
       part_rows: about how many a part shall have.
       folder: an empty folder with room for them.
-      progress: called with the number of rows written so far.
+      progress: called with the number of rows of each batch that was written.
     """
     count = max(1, min(MOST_FILES, -(-rows // part_rows)))
     paths = [folder / f"part-{i:04d}.parquet" for i in range(count)]
@@ -79,7 +79,6 @@ def _scatter(
     schema = pa.schema([(ours, files.types[ours]) for ours in files.names])
     outlets = [_Outlet(path, schema, max(FEWEST_ROWS, BUFFERED_ROWS // len(paths))) for path in paths]
     try:
-        done = 0
         for batch in files.batches(BATCH_ROWS):
             number = share_of(batch["episode"], len(paths))
             order = np.argsort(number, kind="stable")
@@ -87,8 +86,7 @@ def _scatter(
             together = batch.take(order)
             for outlet, lo, hi in zip(outlets, cuts[:-1], cuts[1:], strict=True):
                 outlet.add(together.slice(lo, hi - lo))
-            done += batch.num_rows
-            progress(done)
+            progress(batch.num_rows)
         return [outlet.close() for outlet in outlets]
     finally:
         for outlet in outlets:

@@ -1,4 +1,4 @@
-"""Tables on disk: a Parquet file, a folder of them, or CSV (also compressed), read through pyarrow.
+"""Tables on disk: Parquet or CSV (also compressed), one file or a folder of them, read through pyarrow.
 
 Only the columns that are asked for leave a Parquet file. A file that cannot be read is named in the message,
 also when it is one of many in a folder.
@@ -21,6 +21,11 @@ from deadweight.io.sizes import require_rows, require_text, unreadable
 PARQUET_MAGIC = b"PAR1"
 PARQUET = (".parquet", ".pq")
 CSV = (".csv", ".tsv", ".txt")
+FOLDER_CSV = (".csv", ".tsv")
+NOT_UTF_8 = (
+    "It is not written in UTF-8. From a spreadsheet: save it as 'CSV UTF-8'. In a shell: iconv -f "
+    "WINDOWS-1252 -t UTF-8 old.csv > new.csv."
+)
 COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 
 Chosen = Callable[[list[str]], Mapping[str, str]]
@@ -31,7 +36,7 @@ def read_files(paths: Sequence[str | Path], choose: Chosen) -> Any:
     """A pyarrow Table of the chosen columns of one file, a folder, or several files of one kind."""
     import pyarrow as pa
 
-    parts = [_read_one(Path(path).expanduser(), choose) for path in paths]
+    parts = [_read_one(file, choose) for path in paths for file in _files_of(Path(path).expanduser())]
     if any(names is None for _, names in parts):
         parts = [(table if names is None else as_written(table, names), None) for table, names in parts]
     try:
@@ -60,7 +65,7 @@ def _read_one(path: Path, choose: Chosen) -> tuple[Any, Mapping[str, str] | None
         raise LogProblem(
             "DW101",
             f"Expected a log at {str(path)!r}; found: {found.removesuffix('.')}.",
-            fix="Check the path: a .parquet or .csv file, or a folder of .parquet files.",
+            fix="Check the path: a .parquet or .csv file, or a folder of either, such as logs/2025.csv.",
         )
     if not head:
         raise LogProblem("DW104", f"{str(path)!r} is an empty file.", fix="Check how the log was written.")
@@ -84,14 +89,34 @@ def _head(path: Path) -> bytes:
         return file.read(len(PARQUET_MAGIC))
 
 
+def csv_in(folder: Path) -> list[Path]:
+    """The CSV files of a folder and the folders in it, by name; none where there is Parquet.
+
+    Only .csv and .tsv, compressed or not: a folder of data often has notes in a .txt beside them.
+    """
+    if _in(folder, PARQUET):
+        return []
+    return _in(folder, (*FOLDER_CSV, *(first + last for first in FOLDER_CSV for last in COMPRESSED)))
+
+
+def _in(folder: Path, suffixes: Sequence[str]) -> list[Path]:
+    return sorted({file for suffix in suffixes for file in folder.rglob(f"*{suffix}") if file.is_file()})
+
+
+def _files_of(path: Path) -> list[Path]:
+    """A folder of CSV as its files; anything else as it is."""
+    found = csv_in(path) if not unreadable(path) and path.is_dir() else []
+    return found or [path]
+
+
 def parquet_in(folder: Path) -> list[Path]:
     """The Parquet files of a folder and the folders in it, by name."""
-    files = sorted(file for suffix in PARQUET for file in folder.rglob(f"*{suffix}") if file.is_file())
+    files = _in(folder, PARQUET)
     if not files:
         raise LogProblem(
             "DW101",
-            f"Expected .parquet files in the folder {str(folder)!r}; found none.",
-            fix="Check the folder; CSV files are read one at a time.",
+            f"Expected .parquet or .csv files in the folder {str(folder)!r}; found none.",
+            fix="Check the folder, for example with: ls " + str(folder),
         )
     return files
 
@@ -194,7 +219,9 @@ def _read_csv(path: Path, choose: Chosen) -> tuple[Any, Mapping[str, str]]:
         raise LogProblem(
             "DW104" if empty else "DW102",
             f"{str(path)!r} cannot be read as CSV: {brief(error)}",
-            fix="Expected text in UTF-8 with a header line and as many fields in every line.",
+            fix=NOT_UTF_8
+            if "UTF8" in str(error)
+            else "Expected text in UTF-8 with a header line and as many fields in every line.",
         ) from None
 
 

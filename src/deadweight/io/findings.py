@@ -32,13 +32,17 @@ class LogProblem(DataError):
         self.code, self.problem = code, problem
 
 
+def _no_rows() -> AnyArray:
+    return np.empty(0, dtype=np.int64)
+
+
 @dataclass(frozen=True)
 class Found:
     """What a check found: a sentence, a remedy, and the rows (of the user's table) that it is about."""
 
     problem: str
     fix: str
-    rows: AnyArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    rows: AnyArray = field(default_factory=_no_rows)
     columns: tuple[str, ...] = ()  # those that other checks had better not look at
 
 
@@ -68,6 +72,7 @@ class Finding:
       fix: what to do.
       count: how many rows are concerned; 0 where it is not about rows.
       rows: the first few of them, each with row (counting from 0) and, where readable, episode and step.
+      all_rows: the numbers of all of them.
     """
 
     code: str
@@ -77,6 +82,7 @@ class Finding:
     fix: str
     count: int = 0
     rows: tuple[dict[str, Any], ...] = ()
+    all_rows: AnyArray = field(default_factory=_no_rows, repr=False, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON."""
@@ -104,8 +110,3 @@ def show(label: Any) -> str:
         else ascii(str(value))
     )
     return text if len(text) <= LONGEST_LABEL else text[: LONGEST_LABEL - 4] + "..." + text[-1]
-
-
-def how_many(number: int, noun: str) -> str:
-    """'1 row', '2,000 rows'."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")

@@ -8,9 +8,13 @@ read.
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Hashable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from deadweight.basics.progress import before_passes
 from deadweight.io.fetch import Fetched, check_order, fetch
 from deadweight.io.parquet import ParquetFiles
 from deadweight.io.part_ids import ends, wrong_footer
@@ -20,12 +24,42 @@ from deadweight.io.stream import Stream
 CHECKED = ("episode", "state", "action", "next_state")
 
 
+# Files, as they were when they were found to be what their footers say, and what was asked of them.
+_sound: deque[Hashable] = deque(maxlen=64)
+
+
 def check_footers(stream: Stream) -> None:
-    """Raise `OutOfOrder` where the rows are not what the footers say."""
+    """Raise `OutOfOrder` where the rows are not what the footers say.
+
+    Files that have not changed since this process found them sound are not looked at again.
+    """
+    asked = _identity(stream)
+    if asked in _sound:
+        return
+    _look(stream)
+    _sound.append(asked)
+
+
+def _identity(stream: Stream) -> Hashable:
+    """The files, when they were last written, and how they are read."""
+    files = stream.files
+    written = [(path, *_stamp(path)) for path in files.paths]
+    read = (files.names, files.types, files.constants, files.mending, stream.plan)
+    return tuple(written), repr(read), stream.n_states, stream.n_actions
+
+
+def _stamp(path: str) -> tuple[int, int, int]:
+    found = Path(path).stat()
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _look(stream: Stream) -> None:
     narrow = stream.files.without(*(name for name in stream.files.names if name not in CHECKED))
     promised = {"state": stream.n_states - 1, "action": stream.n_actions - 1}
     found = {"state": -1, "action": -1}
-    for tops in stream.executor.map(FooterWork(narrow, stream.plan), len(stream)):
+    rows = [part.all_rows for part in stream.plan]
+    looks = stream.executor.map(FooterWork(narrow, stream.plan), len(stream))
+    for tops in before_passes(looks, rows, "checking files"):
         found = {name: max(found[name], tops[name]) for name in found}
     if found != promised:
         raise wrong_footer(

@@ -1,4 +1,7 @@
-"""`from_minari`: a log from a Minari data set with discrete observations and actions."""
+"""`from_minari`: a log from a Minari data set with discrete actions.
+
+Observations that are whole numbers become labels of states, those that are rows of numbers become features.
+"""
 
 from __future__ import annotations
 
@@ -25,20 +28,33 @@ def from_minari(name_or_dataset: Any, *, state: Callable[[Any], Any] | None = No
 
     Args:
       name_or_dataset: an id such as "my/lift-v0", or a MinariDataset.
-      state: from an episode's observations, T + 1 of them, to as many state labels; needed where observations
-        are not whole numbers.
+      state: from an episode's observations, T + 1 of them, to as many state labels. Without it observations
+        that are not whole numbers are features.
 
     Example:
       >>> log = from_minari("my/lift-v0")  # doctest: +SKIP
     """
     episodes = list(_load(name_or_dataset).iterate_episodes())
     if not episodes:
-        raise DataError("A log needs at least one episode; the data set has none.")
+        raise DataError(
+            "A log needs at least one episode; the data set has none.",
+            fix="Take a data set with episodes: `minari list remote` shows some.",
+        )
     lengths = [len(one.rewards) for one in episodes]
-    states = [_states(one.observations, length, state) for one, length in zip(episodes, lengths, strict=True)]
+    if state is None and _are_features(episodes[0].observations):
+        seen: list[Any] = [_rows(one.observations, n) for one, n in zip(episodes, lengths, strict=True)]
+        states = None
+        described: dict[str, Any] = {
+            "features": np.concatenate([rows[:-1] for rows in seen]),
+            "last_features": np.stack([rows[-1] for rows in seen]),
+        }
+    else:
+        seen = [_states(one.observations, n, state) for one, n in zip(episodes, lengths, strict=True)]
+        states = np.concatenate([labels[:-1] for labels in seen])
+        described = {"next_states": np.concatenate([labels[1:] for labels in seen])}
     probs = [_probabilities(one.infos, length) for one, length in zip(episodes, lengths, strict=True)]
     return Trajectories(
-        np.concatenate([labels[:-1] for labels in states]),
+        states,
         np.concatenate(
             [_actions(one.actions, length) for one, length in zip(episodes, lengths, strict=True)]
         ),
@@ -48,7 +64,7 @@ def from_minari(name_or_dataset: Any, *, state: Callable[[Any], Any] | None = No
         if any(p is None for p in probs)
         else np.concatenate([p for p in probs if p is not None]),
         terminated=[bool(one.terminations[-1]) for one in episodes],
-        next_states=np.concatenate([labels[1:] for labels in states]),
+        **described,
     )
 
 
@@ -57,7 +73,8 @@ def _load(name_or_dataset: Any) -> Any:
         if not hasattr(name_or_dataset, "iterate_episodes"):
             raise DataError(
                 "Expected the id of a Minari data set or a MinariDataset; found "
-                f"{type(name_or_dataset).__name__}."
+                f"{type(name_or_dataset).__name__}.",
+                fix='For example from_minari("D4RL/minigrid/fourrooms-v0").',
             )
         return name_or_dataset
     try:
@@ -75,12 +92,28 @@ def _load(name_or_dataset: Any) -> Any:
         ) from None
 
 
+def _are_features(observations: Any) -> bool:
+    """Whether observations are numbers that are not all whole."""
+    return isinstance(observations, np.ndarray) and observations.dtype.kind == "f"
+
+
+def _rows(observations: Any, length: int) -> FloatArray:
+    """(T + 1, d) the observations of an episode as rows of numbers."""
+    values = np.asarray(observations, dtype=np.float64)
+    if values.ndim == 0 or len(values) != length + 1:
+        raise DataError(
+            f"An episode must have {length + 1} observations; found shape {values.shape}.",
+            fix="Write the episode anew with minari: one observation more than actions.",
+        )
+    return values.reshape(length + 1, -1)
+
+
 def _states(observations: Any, length: int, state: Callable[[Any], Any] | None) -> AnyArray:
     labels = np.asarray(observations if state is None else state(observations))
     if state is None and labels.dtype.kind not in "iub":
         raise DataError(
             f"Observations must be whole numbers; found {type(observations).__name__} of {labels.dtype}.",
-            fix="Pass state=, a function from an episode's observations to one label each (bins, clusters).",
+            fix="Pass state=, a function from an episode's observations to one label each.",
         )
     return _one_label_each(labels, length + 1, "observations")
 
@@ -97,7 +130,10 @@ def _actions(actions: Any, length: int) -> AnyArray:
 
 def _one_label_each(labels: AnyArray, length: int, what: str) -> AnyArray:
     if labels.ndim == 0 or len(labels) != length:
-        raise DataError(f"An episode must have {length} {what}; found shape {labels.shape}.")
+        raise DataError(
+            f"An episode must have {length} {what}; found shape {labels.shape}.",
+            fix="Write the episode anew with minari: one entry for each step.",
+        )
     flat = labels.reshape(length, -1)
     if flat.shape[1] == 1:
         return flat[:, 0]

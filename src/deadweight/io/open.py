@@ -15,16 +15,21 @@ from typing import Any
 from deadweight.errors import assume
 from deadweight.io.fetch import first_table, whole_part
 from deadweight.io.footer_check import check_footers
+from deadweight.io.mending import NOTHING, Mending
 from deadweight.io.parquet import are_parquet
 from deadweight.io.parts import PART_ROWS
 from deadweight.io.read import log_of
-from deadweight.io.stream import OutOfOrder, Stream, Watch, open_stream
+from deadweight.io.scratch import Scratch
+from deadweight.io.sizes import require_path
+from deadweight.io.stream import OutOfOrder, Stream, open_stream
 from deadweight.io.table import LogTable, open_table
 from deadweight.log.interface import LogLike
+from deadweight.log.sources import Source, check_workers, paths_of
+from deadweight.log.trajectories import Trajectories
+from deadweight.policy.behaviour import cross_fitted_propensities
 from deadweight.sums.ends import TimeLimit, checked
 from deadweight.sums.executors import Executor, executor_for
 
-Source = LogLike | str | Path | Sequence[str | Path]
 Look = Callable[[LogTable, bool], None]
 # Parquet with more rows than this is read part by part unless it is said otherwise: it has several parts.
 LARGE = PART_ROWS
@@ -35,28 +40,32 @@ def open_log(
     source: Source,
     *,
     columns: Mapping[str, str] | None = None,
+    features: Sequence[str] | str | None = None,
     workers: int = 1,
     ray_address: str | None = None,
     part_rows: int = PART_ROWS,
     stream: bool | None = None,
-    watch: Watch | None = None,
     time_limit: TimeLimit = "infer",
     tell: Callable[[str], None] = assume,
     look: Look | None = None,
+    mending: Mending = NOTHING,
+    counts: bool = False,
 ) -> Iterator[LogLike]:
     """A log to be used within a `with` statement, after which its workers are let go.
 
     Args:
       source: a log, or the path (or paths) of one on disk.
       columns: our column names -> yours, where they differ.
+      features: columns that describe the state; such a log is read whole.
       workers, ray_address: who reads and sums Parquet; see `deadweight.sums.executors`.
       part_rows: most rows of a part. A log that fits in one part is read whole.
       stream: False reads Parquet whole, however large it is.
-      watch: called with a `Progress` after every part.
       time_limit: as for `deadweight.read`.
       tell: is told what was taken for granted.
       look: is shown the rows before the log is made of them: the table, and whether it is the whole log or
         the first of its parts.
+      mending: what is changed in the columns as they are read.
+      counts: give a log on disk propensities from counts, each episode's from the others.
 
     What is asked of the log later brings the workers back.
 
@@ -65,26 +74,38 @@ def open_log(
     ...     log.n_steps
     1
     """
-    paths = _paths(source)
+    check_workers(workers)
+    paths = paths_of(source)
+    for path in paths or []:
+        require_path(path)
     if paths is None:
         yield source  # type: ignore[misc]  # whoever asks a question of it says if it is no log
         return
-    if stream is False or not are_parquet(paths):
-        table = open_table(paths[0] if len(paths) == 1 else paths, columns)
+    if stream is False or features is not None or not are_parquet(paths):
+        table = open_table(paths[0] if len(paths) == 1 else paths, columns, mending, features)
         if look is not None:
             look(table, True)
-        yield log_of(table, checked(time_limit), tell)
+        whole = log_of(table, checked(time_limit), tell)
+        yield _counted(whole) if counts else whole
         return
-    executor = executor_for(workers, ray_address)
-    settings: dict[str, Any] = {"part_rows": part_rows, "watch": watch, "time_limit": time_limit}
+    executor, scratch = executor_for(workers, ray_address), Scratch()
+    settings: dict[str, Any] = {
+        "scratch": scratch,
+        "part_rows": part_rows,
+        "time_limit": time_limit,
+        "tell": tell,
+        "mending": mending,
+        "counts": counts,
+    }
     try:
         try:
-            log = _opened(paths, columns, executor, None, {**settings, "tell": tell}, look)
+            log = _opened(paths, columns, executor, None, dict(settings), look)
         except OutOfOrder:
-            log = _opened(paths, columns, executor, True, {**settings, "tell": tell}, look)
+            log = _opened(paths, columns, executor, True, settings, look)
         yield log
     finally:
         executor.close()
+        scratch.close()
 
 
 def _opened(
@@ -96,6 +117,7 @@ def _opened(
     look: Look | None,
 ) -> LogLike:
     """A stream whose rows are in order; of one part a log in labels of its own, those that its rows show."""
+    counts = settings.pop("counts")
     found: Stream = open_stream(paths, columns, executor=executor, sort=sort, **settings)
     if len(found) > 1 and found.common.promised:
         check_footers(found)
@@ -103,14 +125,10 @@ def _opened(
     if look is not None:
         look(first_table(found.files, found.plan[0], found.common.states), whole is not None)
     if whole is None:
-        return found
+        return found.counted() if counts else found
     _ = found.time_limit  # a log in memory knows how its episodes end
-    return found.limited(whole)
+    return _counted(found.limited(whole)) if counts else found.limited(whole)
 
 
-def _paths(source: Any) -> list[str | Path] | None:
-    if isinstance(source, str | Path):
-        return [source]
-    if isinstance(source, list | tuple) and source and all(isinstance(one, str | Path) for one in source):
-        return list(source)
-    return None
+def _counted(log: Trajectories) -> Trajectories:
+    return log.with_propensities(cross_fitted_propensities(log))

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from deadweight.errors import DataError
-from deadweight.io.files import PARQUET, PARQUET_MAGIC, brief, check_text, parquet_in, unique_names
+from deadweight.io.files import PARQUET, PARQUET_MAGIC, brief, check_text, csv_in, parquet_in, unique_names
 from deadweight.io.findings import LogProblem, show
 from deadweight.io.footers import Bounds, bounds_of, check_counts, check_kinds
+from deadweight.io.mending import NOTHING, Mending
 from deadweight.io.part_ids import ends, wrong_footer
 from deadweight.io.parts import Part, RowGroup
 from deadweight.io.schema import labels_in
@@ -32,12 +33,14 @@ class ParquetFiles:
       names: our name of a column -> theirs, for the columns that are read.
       types: the Arrow type of each of these, by our name: that of the first file.
       constants: by file, the columns that its folder's name gives, as in `ward=3`.
+      mending: what is changed in the columns as they are read; `types` are those after it.
     """
 
     paths: tuple[str, ...]
     names: Mapping[str, str]
     types: Mapping[str, Any]
     constants: tuple[Mapping[str, Any], ...]
+    mending: Mending = NOTHING
 
     def without(self, *columns: str) -> ParquetFiles:
         """The same files with fewer columns."""
@@ -156,18 +159,24 @@ class ParquetFiles:
                 if isinstance(column.type, pa.BaseExtensionType):
                     stored = [chunk.storage for chunk in column.chunks]
                     column = pa.chunked_array(stored, column.type.storage_type)
+                column = self.mending.column(ours, column)
                 found[ours] = column if column.type == kind else column.cast(kind)
             else:
                 found[ours] = pa.nulls(table.num_rows, kind)
         return check_text(pa.table(found))
 
 
-def open_files(paths: Sequence[str | Path], choose: Callable[[list[str]], Mapping[str, str]]) -> ParquetFiles:
+def open_files(
+    paths: Sequence[str | Path],
+    choose: Callable[[list[str]], Mapping[str, str]],
+    mending: Mending = NOTHING,
+) -> ParquetFiles:
     """The Parquet files of files and folders.
 
     Args:
       paths: each a Parquet file or a folder of them.
       choose: from the names of all columns to our name -> their name of those that are needed.
+      mending: what is changed in the columns as they are read.
     """
     import pyarrow as pa
     import pyarrow.dataset as ds
@@ -202,7 +211,7 @@ def open_files(paths: Sequence[str | Path], choose: Callable[[list[str]], Mappin
     types = {ours: _plain_type(schema.field(theirs).type) for ours, theirs in names.items()}
     if pa.types.is_dictionary(types["episode"]):
         types["episode"] = types["episode"].value_type  # categories have no order
-    return ParquetFiles(tuple(files), dict(names), types, tuple(constants))
+    return ParquetFiles(tuple(files), dict(names), mending.types(types), tuple(constants), mending)
 
 
 def _common(schemas: list[Any]) -> Any:
@@ -242,12 +251,14 @@ def count_rows(paths: Sequence[str | Path]) -> int:
 
 
 def are_parquet(paths: Sequence[str | Path]) -> bool:
-    """Whether all of these are Parquet files, or folders."""
+    """Whether all of these are Parquet files, or folders that are not of CSV."""
     return all(_is_parquet(Path(path).expanduser()) for path in paths)
 
 
 def _is_parquet(path: Path) -> bool:
-    if path.suffix.lower() in PARQUET or (not unreadable(path) and path.is_dir()):
+    if not unreadable(path) and path.is_dir():
+        return not csv_in(path)
+    if path.suffix.lower() in PARQUET:
         return True
     try:
         if unreadable(path):

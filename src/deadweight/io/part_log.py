@@ -15,6 +15,7 @@ import numpy as np
 
 from deadweight.io.findings import LogProblem
 from deadweight.io.frames import Columns
+from deadweight.io.label_columns import as_labels
 from deadweight.io.part_ids import wrong_footer
 from deadweight.io.read import log_of
 from deadweight.io.requirements.probabilities import SMALLEST
@@ -50,7 +51,7 @@ def checked_log(table: Any, names: Mapping[str, str], labels: CommonLabels | Non
     """The log of a table with columns by our names, in labels of its own, after all checks.
 
     Args:
-      table: one row a step, whole episodes.
+      table: one row for each step, whole episodes.
       names: our names -> the user's, for messages.
       labels: of all parts, where they are known: they say whether -1 is a state.
     """
@@ -87,6 +88,8 @@ def in_common_labels(log: Trajectories, labels: CommonLabels, where: str) -> Tra
         terminated=log.terminated,
         last_successor=np.where(last >= 0, states[last], UNKNOWN),
         has_next_states=log.has_next_states,
+        behaviour_ids=log.behaviour_ids,
+        durations=log.durations,
     )
 
 
@@ -99,7 +102,14 @@ def plain_log(table: Any, labels: CommonLabels, check: bool, sort: bool) -> Traj
       check: look at values as well, not only at the order of the rows.
       sort: rows may be in any order.
     """
-    columns = {name: _plain(table[name], may_miss=name == "next_state") for name in table.column_names}
+    columns = {
+        name: _plain(table[name], may_miss=name == "next_state")
+        for name in table.column_names
+        if name != "behaviour_id"
+    }
+    makers: Labels | None = None
+    if "behaviour_id" in table.column_names:
+        makers, columns["behaviour_id"] = _coded(table["behaviour_id"])
     if any(column is None for column in columns.values()):
         return None
     found: dict[str, Any] = columns
@@ -125,6 +135,9 @@ def plain_log(table: Any, labels: CommonLabels, check: bool, sort: bool) -> Traj
         if following is None or (check and not _agree(following, states, last, len(labels.states))):
             return None
         successor = np.where(terminated, UNKNOWN, following[last])
+    made_by = found["behaviour_id"][offsets[:-1]] if makers is not None else None
+    if made_by is not None and (found["behaviour_id"] != np.repeat(made_by, np.diff(offsets))).any():
+        return None
     return Trajectories._from_codes(
         states,
         actions,
@@ -137,6 +150,8 @@ def plain_log(table: Any, labels: CommonLabels, check: bool, sort: bool) -> Traj
         terminated=terminated,
         last_successor=successor,
         has_next_states="next_state" in found,
+        behaviour_ids=None if makers is None else makers[made_by],
+        durations=found["duration"].astype(np.float64, copy=False) if "duration" in found else None,
     )
 
 
@@ -156,6 +171,18 @@ def _plain(column: Any, may_miss: bool) -> AnyArray | None:
         values: AnyArray = column.chunk(0).to_numpy(zero_copy_only=False)
         return values
     return np.asarray(column.to_numpy())
+
+
+def _coded(column: Any) -> tuple[Labels | None, AnyArray | None]:
+    """The labels of whole numbers or text without holes, and codes of the rows; None of anything else."""
+    import pyarrow as pa
+
+    kind = column.type
+    simple = pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    if column.null_count or not simple:
+        return None, None
+    coded = pa.concat_arrays(column.chunks).dictionary_encode()
+    return as_labels(coded.dictionary.to_pylist()), coded.indices.to_numpy()
 
 
 def _offsets(episode: AnyArray, step: AnyArray) -> IntArray | None:
@@ -191,6 +218,8 @@ def _fits(found: Mapping[str, AnyArray], states: IntArray, actions: IntArray, la
     if max(abs(float(rewards.min())), abs(float(rewards.max()))) > LARGEST:
         return False
     if "behaviour_prob" in found and not _within(found["behaviour_prob"], SMALLEST):
+        return False
+    if "duration" in found and not (found["duration"].min() > 0 and np.isfinite(found["duration"].max())):
         return False
     return not ("target_prob" in found and not _within(found["target_prob"], 0.0))
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-# Rows of a part. What is held at a time is about two parts, at some 50 bytes a row.
+# Rows of a part. What is held at a time is a part for each thread or worker, at some 50 bytes a row.
 PART_ROWS = 1 << 20
 
 
@@ -52,6 +52,11 @@ class Part:
     low: Any = None
     high: Any = None
     share: tuple[int, int] | None = None
+
+    @property
+    def all_rows(self) -> int:
+        """Those of its own row groups, and of further ones."""
+        return self.rows + self.beyond
 
 
 def in_order(groups: Sequence[RowGroup]) -> list[RowGroup] | None:

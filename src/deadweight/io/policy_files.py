@@ -9,30 +9,44 @@ from typing import Any
 import numpy as np
 
 from deadweight.basics.memory import require_table
-from deadweight.errors import PolicyError
+from deadweight.errors import PolicyError, how_many
 from deadweight.io.array_files import read_arrays
 from deadweight.io.columns import read_numbers
 from deadweight.io.findings import show
 from deadweight.io.frames import read_columns
 from deadweight.io.label_columns import index_labels, read_labels
 from deadweight.io.schema import match_columns
-from deadweight.io.sizes import unreadable
+from deadweight.io.sizes import require_path, unreadable
 from deadweight.policy.policies import TabularPolicy
 from deadweight.typing import AnyArray, FloatArray
 
 COLUMNS = ("state", "action", "prob")
+RULE = COLUMNS[:2]
+NAMING = (
+    "Give it one row for each state and action, in columns state, action and prob (or probability). State "
+    "and action may also have the names that --columns gives them in the log. In Python: read_policy(path, "
+    "columns={'prob': 'your name'})."
+)
+MARK = "trained_on"
+"""The column of a policy that was learnt from a log: that log's fingerprint."""
 ROUNDING = 1e-3
 """Rows of a file may be off by this much (single precision, a few decimals) and are then normalised."""
+EXACT = 1e-12
+"""A row that is off by less is written in double precision: its sum is rounded, not its numbers."""
 
 
-def read_policy(source: Any, columns: Mapping[str, str] | None = None) -> TabularPolicy:
+def read_policy(
+    source: Any, columns: Mapping[str, str] | None = None, *, log_columns: Mapping[str, str] | None = None
+) -> TabularPolicy:
     """A policy from a file or a table.
 
     Args:
       source: `.npy` with an (S, A) array; `.npz` with one, or with `probs` and perhaps the labels `states`
         and `actions`; or a table of `state, action, prob` (Parquet, CSV, or any frame that `read` takes), in
-        which a pair without a row has probability 0.
+        which a pair without a row has probability 0; `prob` may be called `probability`. A table of `state,
+        action` alone is a rule: that action is taken whenever the state is met.
       columns: our column names -> yours, where they differ.
+      log_columns: those of a log, which the table may have instead of `state` and `action`.
 
     Example:
       >>> policy = read_policy({"state": ["icu", "icu", "ward"], "action": ["treat", "wait", "wait"],
@@ -42,11 +56,12 @@ def read_policy(source: Any, columns: Mapping[str, str] | None = None) -> Tabula
              [0.  , 1.  ]])
     """
     if isinstance(source, (str, Path)):
+        require_path(source)
         path = Path(source).expanduser()
         require_file(path)
         if path.suffix.lower() in (".npy", ".npz"):
             return _from_arrays(path)
-    return _from_table(source, columns)
+    return _from_table(source, columns, log_columns or {})
 
 
 def require_file(path: Path) -> None:
@@ -64,12 +79,21 @@ def _from_arrays(path: Path) -> TabularPolicy:
     return TabularPolicy(_normalised(table), **{key: names.tolist() for key, names in labels.items()})
 
 
-def _from_table(source: Any, columns: Mapping[str, str] | None) -> TabularPolicy:
+def _from_table(
+    source: Any, columns: Mapping[str, str] | None, log_columns: Mapping[str, str]
+) -> TabularPolicy:
     names: dict[str, str] = {}
     what = repr(str(source)) if isinstance(source, (str, Path)) else "the policy"
 
     def choose(found: list[str], hint: str) -> Mapping[str, str]:
-        names.update(match_columns(found, columns, required=COLUMNS, optional=(), source=what, hint=hint))
+        as_in_log = {ours: log_columns[ours] for ours in COLUMNS if log_columns.get(ours) in found}
+        renames = {**{ours: name for ours, name in as_in_log.items() if ours not in found}, **(columns or {})}
+        # State and action alone are a rule: one action in each state.
+        required = COLUMNS if len(found) > len(RULE) or "prob" in renames else RULE
+        known = match_columns(
+            found, renames, required=required, optional=("prob", MARK), source=what, hint=hint, remedy=NAMING
+        )
+        names.update(known)
         return names
 
     table = read_columns(source, choose)
@@ -85,14 +109,11 @@ def _from_table(source: Any, columns: Mapping[str, str] | None) -> TabularPolicy
         # Whole numbers leave gaps; a policy names only what it knows.
         used, indices[name] = np.unique(codes, return_inverse=True)
         labels[name] = list(every[used])
-    probs = read_numbers(table.arrow[names["prob"]])
-    bad = np.flatnonzero(probs.missing | probs.unreadable)
-    if bad.size:
-        raise PolicyError(
-            f"Column {show(names['prob'])} of {what} must hold a number in every row; row {bad[0]} "
-            "(counting from 0) has none.",
-            fix="Leave out pairs of probability 0, or write 0.",
-        )
+    if "prob" in names:
+        probs = _probabilities(table.arrow[names["prob"]], names["prob"], what)
+    else:
+        _require_rule(indices["state"], labels["state"], what)
+        probs = np.ones(len(indices["state"]))
     shape = len(labels["state"]), len(labels["action"])
     require_table(*shape, f"The policy in {what}: a table")
     cell = indices["state"] * shape[1] + indices["action"]
@@ -101,17 +122,48 @@ def _from_table(source: Any, columns: Mapping[str, str] | None) -> TabularPolicy
         s, a = divmod(int(twice[0]), shape[1])
         raise PolicyError(
             f"Every (state, action) has one probability; {what} has several for state "
-            f"{show(labels['state'][s])}, action {show(labels['action'][a])} ({twice.size} pairs like it).",
+            f"{show(labels['state'][s])}, action {show(labels['action'][a])} "
+            f"({how_many(twice.size, 'pair')} like it).",
             fix="Keep one row for each pair.",
         )
     dense = np.zeros(shape[0] * shape[1])
-    dense[cell] = probs.values
-    return TabularPolicy(_normalised(dense.reshape(shape)), states=labels["state"], actions=labels["action"])
+    dense[cell] = probs
+    mark = None if MARK not in names else table.arrow[names[MARK]][0].as_py()
+    return TabularPolicy(_normalised(dense.reshape(shape)), labels["state"], labels["action"], mark)
+
+
+def _probabilities(column: Any, name: str, what: str) -> FloatArray:
+    probs = read_numbers(column)
+    bad = np.flatnonzero(probs.missing | probs.unreadable)
+    if bad.size:
+        raise PolicyError(
+            f"Column {show(name)} of {what} must hold a number in every row; row {bad[0]} "
+            f"(counting from 0) has {show(column[int(bad[0])].as_py())}.",
+            fix="Write a probability such as 0.25 or 25%; leave out pairs of probability 0, or write 0.",
+        )
+    return probs.values
+
+
+def _require_rule(state: AnyArray, labels: list[Any], what: str) -> None:
+    """Refuse several actions in a state where nothing says how often each is taken."""
+    several = np.flatnonzero(np.bincount(state) > 1)
+    if several.size:
+        raise PolicyError(
+            f"Without a column prob a policy is a rule, with one row for each state; {what} has several for "
+            f"state {show(labels[several[0]])} ({how_many(several.size, 'state')} like it).",
+            fix="Add a column prob, such as 0.25 or 25%.",
+        )
 
 
 def _normalised(table: AnyArray) -> AnyArray | FloatArray:
-    """Rows that miss one by rounding only, made to sum to one; anything else is left to TabularPolicy."""
+    """Rows that miss one by rounding only, made to sum to one; anything else is left to TabularPolicy.
+
+    Rows that are as exact as doubles can be stay what they are: a table is the same policy as its array.
+    """
     if table.ndim != 2 or table.dtype.kind not in "fiub":
         return table
     sums = table.sum(axis=1, dtype=np.float64, keepdims=True)
-    return table / sums if (table >= 0).all() and (np.abs(sums - 1) <= ROUNDING).all() else table
+    off = np.abs(sums - 1)
+    if not ((table >= 0).all() and (off <= ROUNDING).all()):
+        return table
+    return table / np.where(off > EXACT, sums, 1.0)

@@ -2,43 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from deadweight.errors import assume
-from deadweight.io.findings import LogProblem, how_many
+from deadweight.errors import assume, how_many
+from deadweight.io.findings import LogProblem
+from deadweight.io.mending import Mending
 from deadweight.io.requirements import unmet
+from deadweight.io.stdin import from_stdin
 from deadweight.io.table import LogTable, open_table
 from deadweight.log.trajectories import Trajectories
 from deadweight.sums.ends import TimeLimit, assumption, checked, inferred_limit
 
 
 def read(
-    source: Any, columns: Mapping[str, str] | None = None, time_limit: TimeLimit = "infer"
+    source: Any,
+    columns: Mapping[str, str] | None = None,
+    time_limit: TimeLimit = "infer",
+    *,
+    time_format: str | None = None,
+    fill_reward: float | None = None,
+    features: Sequence[str] | str | None = None,
 ) -> Trajectories:
-    """A log from a table with one row a step.
+    """A log from a table with one row for each step.
 
     Args:
-      source: a Parquet file, a folder of them, or a CSV file; several such files; a pandas, polars (eager or
-        lazy), pyarrow or duckdb table; or a dict of columns.
+      source: a Parquet or CSV file (also compressed: .csv.gz), a folder of either, several such files, or "-"
+        for standard input; a pandas, polars (eager or lazy), pyarrow or duckdb table; or a dict of columns.
       columns: our column names -> yours, where they differ.
       time_limit: for a table without `terminated` and `truncated`: episodes of exactly so many steps were
         cut; None: all ended by themselves; "infer": see `deadweight.sums.ends`, with a warning of class
         `errors.Assumption` where a limit is found. Flags in the table always win.
+      time_format: how the step column writes dates, such as "%d.%m.%Y %H:%M"; dates as 2025-12-31 08:00 need
+        none.
+      fill_reward: the reward of rows whose reward is blank, such as 0 where blank means that nothing was
+        earned; None refuses them.
+      features: columns of numbers that describe the state, by name or with wildcards (`x_*`). `state` may
+        then be absent. Where a table has `next_<name>` for every feature, they are what follows the last row
+        of an episode that was cut.
 
     The columns are episode, step, state, action, reward, and optionally behaviour_prob (or propensity),
     target_prob, terminated, truncated, next_state. Rows come in any order; episodes are sorted by their ids.
     `terminated` and `truncated` count on an episode's last row; without them every episode has ended, unless
-    there is a time limit.
+    there is a time limit. Columns `target_prob_<action>`, one for each action, are the policy to be
+    evaluated, row by row, and `behaviour_prob_<action>` the one that acted.
 
     Example:
       >>> log = read({"stay": [7, 7, 8], "step": [0, 1, 0], "state": ["ward", "icu", "ward"],
       ...             "action": ["wait", "treat", "wait"], "reward": [0, 1, 0]}, columns={"episode": "stay"})
       >>> log.n_episodes, list(log.state_labels)
       (2, ['icu', 'ward'])
+      >>> read({"episode": [1, 1], "step": [0, 1], "action": ["a", "b"], "reward": [0, 1], "x_1": [0.5, 0.7],
+      ...       "x_2": [3, 4]}, features=["x_*"]).features
+      array([[0.5, 3. ],
+             [0.7, 4. ]])
     """
-    wanted = checked(time_limit)
-    return log_of(open_table(source, columns), wanted)
+    wanted, mending = checked(time_limit), Mending(time_format, fill_reward)
+    with from_stdin(source) as here:
+        return log_of(open_table(here, columns, mending, features), wanted)
 
 
 def log_of(

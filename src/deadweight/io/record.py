@@ -1,8 +1,13 @@
-"""`record`: a log from a policy acting in a Gymnasium environment."""
+"""`record`: a log from a policy acting in a Gymnasium environment.
+
+Observations that are whole numbers become labels of states, those that are rows of numbers become features. A
+function of features is called as it is everywhere else, with a matrix, here of one row.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,6 +17,7 @@ from deadweight.errors import DataError, MissingExtra, OptionError, PolicyError
 from deadweight.log.labels import plain
 from deadweight.log.trajectories import Trajectories
 from deadweight.policy.policies import TabularPolicy
+from deadweight.policy.row_policies import ONE_BY_ONE, FeaturePolicy, as_numpy
 from deadweight.typing import FloatArray
 
 Acting = Callable[[Any], npt.ArrayLike]
@@ -19,7 +25,7 @@ Acting = Callable[[Any], npt.ArrayLike]
 
 def record(
     env: Any,
-    policy: TabularPolicy | npt.ArrayLike | Acting,
+    policy: TabularPolicy | FeaturePolicy | npt.ArrayLike | Acting,
     episodes: int,
     seed: int | None = None,
     *,
@@ -28,8 +34,11 @@ def record(
     """Let a policy act and log what happens, with the probability of every action.
 
     Args:
-      env: a Gymnasium environment with discrete observations and actions, or its id.
-      policy: (S, A) table, TabularPolicy, or a function from an observation to (A,) probabilities.
+      env: a Gymnasium environment with discrete actions, or its id. Discrete observations are the states of
+        the log; boxes of numbers are its features.
+      policy: (S, A) table, TabularPolicy, or a function from an observation to (A,) probabilities. With
+        features: a FeaturePolicy, a function from (m, d) features to (m, A) probabilities or (m,) actions, or
+        an object with predict_proba and classes_.
       episodes: how many.
       seed: of the environment and of the actions.
       max_steps: cut episodes here, for environments without a time limit of their own.
@@ -38,69 +47,131 @@ def record(
       >>> log = record("FrozenLake-v1", np.full((16, 4), 0.25), episodes=3, seed=0)
       >>> log.n_episodes, float(log.propensities[0])
       (3, 0.25)
+      >>> log = record("CartPole-v1", lambda x: np.full((len(x), 2), 0.5), episodes=3, seed=0)
+      >>> log.features.shape == (log.n_steps, 4)
+      True
     """
     try:
         import gymnasium
     except ImportError:
         raise MissingExtra("Recording from an environment", "gymnasium") from None
     if episodes < 1:
-        raise OptionError(f"episodes must be at least 1; found {episodes}.")
+        raise OptionError(
+            f"episodes must be at least 1; found {episodes}.",
+            fix="For example record(env, policy, episodes=100, seed=0).",
+        )
     world = gymnasium.make(env) if isinstance(env, str) else env
     try:
-        return _record(world, _actor(world, policy), episodes, np.random.default_rng(seed), seed, max_steps)
+        described = _are_features(world)
+        act = _of_features(policy, world) if described else _of_states(policy)
+        limits = (max_steps, getattr(getattr(world, "spec", None), "max_episode_steps", None))
+        taken = _Record()
+        rng = np.random.default_rng(seed)
+        for i in range(episodes):
+            _episode(world, act, taken, rng, seed if i == 0 else None, max_steps)
+        return taken.log(described, min((one for one in limits if one), default=None))
     finally:
         if isinstance(env, str):
             world.close()
 
 
-def _record(
-    env: Any, act: Acting, episodes: int, rng: np.random.Generator, seed: int | None, max_steps: int | None
-) -> Trajectories:
-    steps: list[tuple[Any, Any, float]] = []
-    propensities: list[float] = []
-    followers: list[Any] = []
-    offsets, terminated = [0], []
-    for i in range(episodes):
-        state = plain(env.reset(seed=seed if i == 0 else None)[0])
-        ended = cut = False
-        while not (ended or cut):
-            probs = _checked(act(state), env, state)
-            action = int(rng.choice(len(probs), p=probs))
-            observation, reward, ended, cut, _ = env.step(action)
-            steps.append((state, action, float(reward)))
-            propensities.append(float(probs[action]))
-            state = plain(observation)
-            followers.append(state)
-            cut = cut or len(steps) - offsets[-1] == max_steps
-        offsets.append(len(steps))
-        terminated.append(bool(ended))
-    return Trajectories(
-        [step[0] for step in steps],
-        [step[1] for step in steps],
-        [step[2] for step in steps],
-        offsets,
-        propensities=propensities,
-        terminated=terminated,
-        next_states=_agreeing(followers, [step[0] for step in steps], offsets),
-    )
+@dataclass
+class _Record:
+    """What happened so far, step by step, and for each episode how it ended and what came after."""
 
+    states: list[Any] = field(default_factory=list)
+    actions: list[int] = field(default_factory=list)
+    rewards: list[float] = field(default_factory=list)
+    propensities: list[float] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=lambda: [0])
+    terminated: list[bool] = field(default_factory=list)
+    after: list[Any] = field(default_factory=list)
 
-def _agreeing(followers: list[Any], states: list[Any], offsets: list[int]) -> list[Any]:
-    """The state after each step; inside an episode it is the next step's."""
-    last = {offset - 1 for offset in offsets[1:]}
-    return [followers[t] if t in last else states[t + 1] for t in range(len(states))]
-
-
-def _actor(env: Any, policy: TabularPolicy | npt.ArrayLike | Acting) -> Acting:
-    for name, space in (("observations", env.observation_space), ("actions", env.action_space)):
-        if type(space).__name__ != "Discrete":
-            raise DataError(
-                f"Recording needs discrete {name}; found {space}.",
-                fix="Wrap the environment so that it numbers them (gymnasium.ObservationWrapper, "
-                "ActionWrapper).",
+    def log(self, described: bool, limit: int | None) -> Trajectories:
+        """All of it as a log."""
+        columns: dict[str, Any] = {"propensities": self.propensities, "terminated": self.terminated}
+        cut = np.diff(self.offsets)[~np.array(self.terminated)]
+        time_limit = limit if cut.size and (cut == limit).all() else None
+        if described:
+            return Trajectories(
+                None,
+                self.actions,
+                self.rewards,
+                self.offsets,
+                **columns,
+                time_limit=time_limit,
+                features=np.array(self.states),
+                last_features=np.array(self.after),
             )
+        # Inside an episode the state that follows is the next step's.
+        following = [*self.states[1:], None]
+        for last, state in zip(self.offsets[1:], self.after, strict=True):
+            following[last - 1] = state
+        return Trajectories(
+            self.states,
+            self.actions,
+            self.rewards,
+            self.offsets,
+            **columns,
+            next_states=following,
+            time_limit=time_limit,
+        )
+
+
+def _episode(
+    env: Any,
+    act: Acting,
+    taken: _Record,
+    rng: np.random.Generator,
+    seed: int | None,
+    max_steps: int | None,
+) -> None:
+    state = _observed(env.reset(seed=seed)[0])
+    ended = cut = False
+    while not (ended or cut):
+        probs = _checked(act(state), env, state)
+        action = int(rng.choice(len(probs), p=probs))
+        observation, reward, ended, cut, _ = env.step(action)
+        taken.states.append(state)
+        taken.actions.append(action)
+        taken.rewards.append(float(reward))
+        taken.propensities.append(float(probs[action]))
+        state = _observed(observation)
+        cut = cut or len(taken.states) - taken.offsets[-1] == max_steps
+    taken.offsets.append(len(taken.states))
+    taken.terminated.append(bool(ended))
+    taken.after.append(state)
+
+
+def _observed(observation: Any) -> Any:
+    """A label as a plain value, or features as a flat row of numbers."""
+    if isinstance(observation, np.ndarray) and observation.ndim:
+        return observation.astype(np.float64).ravel()
+    return plain(observation)
+
+
+def _are_features(env: Any) -> bool:
+    """Whether observations are rows of numbers; an error where they are neither that nor labels."""
+    kinds = {
+        "observations": (env.observation_space, ("Discrete", "Box")),
+        "actions": (env.action_space, ("Discrete",)),
+    }
+    for name, (space, allowed) in kinds.items():
+        if type(space).__name__ not in allowed:
+            raise DataError(
+                f"Recording needs {'discrete ' if len(allowed) == 1 else ''}{name}"
+                f"{' that are numbers or a box of them' if len(allowed) > 1 else ''}; found {space}.",
+                fix="Wrap the environment so that it numbers or flattens them (gymnasium.ObservationWrapper, "
+                "gymnasium.wrappers.FlattenObservation, ActionWrapper).",
+            )
+    return type(env.observation_space).__name__ == "Box"
+
+
+def _of_states(policy: Any) -> Acting:
+    """A policy over labels as a function of one of them."""
     if callable(policy):
-        return policy
+        acting: Acting = policy
+        return acting
     table = policy if isinstance(policy, TabularPolicy) else TabularPolicy(policy)
     labels = range(table.n_states) if table.state_labels is None else table.state_labels
     rows = {plain(label): row for label, row in zip(labels, table.probs, strict=True)}
@@ -116,11 +187,64 @@ def _actor(env: Any, policy: TabularPolicy | npt.ArrayLike | Acting) -> Acting:
     return act
 
 
+def _of_features(policy: Any, env: Any) -> Acting:
+    """A policy over features as a function of one row of them."""
+    actions = None
+    if hasattr(policy, "predict_proba"):
+        f, actions = policy.predict_proba, [plain(label) for label in as_numpy(policy.classes_)]
+    elif isinstance(policy, FeaturePolicy):
+        f, actions = policy.f, policy.actions
+    elif callable(policy):
+        f = policy
+    else:
+        raise PolicyError(
+            f"Observations are features here, and the policy is none of them: found {type(policy).__name__}.",
+            fix="Pass a function from (m, d) features to (m, A) probabilities or (m,) actions.",
+        )
+    size = int(env.action_space.n)
+
+    def act(x: FloatArray) -> FloatArray:
+        try:
+            answer = as_numpy(f(x[None]))
+        except Exception as error:
+            raise PolicyError(
+                f"The policy failed on features of shape (1, {len(x)}): {type(error).__name__}: {error}.",
+                fix=f"It gets a matrix of features, here of one row. {ONE_BY_ONE}",
+            ) from error
+        probs = np.zeros(size)
+        if answer.ndim == 1 and len(answer) == 1:
+            probs[_number(answer[0], size)] = 1.0
+            return probs
+        if answer.ndim != 2 or len(answer) != 1 or (actions is None and answer.shape[1] != size):
+            raise PolicyError(
+                f"For (m, d) features a policy returns (m, {size}) probabilities or (m,) actions; for (1, "
+                f"{len(x)}) it returned shape {answer.shape}.",
+                fix=f"Return one row for each row of features. {ONE_BY_ONE}",
+            )
+        for place, probability in enumerate(answer[0]):
+            probs[place if actions is None else _number(actions[place], size)] = probability
+        return probs
+
+    return act
+
+
+def _number(action: Any, size: int) -> int:
+    """The number of an action in the environment."""
+    number = plain(action)
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < size:
+        raise PolicyError(
+            f"Actions of this environment are numbers from 0 to {size - 1}; the policy names {number!r}.",
+            fix="Let the policy return the environment's numbers of actions.",
+        )
+    return number
+
+
 def _checked(probs: npt.ArrayLike, env: Any, state: Any) -> FloatArray:
     values = np.asarray(probs, dtype=np.float64)
     if values.shape != (env.action_space.n,) or not (values >= 0).all() or abs(values.sum() - 1) > 1e-6:
         raise PolicyError(
             f"In state {state!r} the policy must give {env.action_space.n} probabilities that sum to 1; "
-            f"found shape {values.shape}, sum {values.sum():.6g}."
+            f"found shape {values.shape}, sum {values.sum():.6g}.",
+            fix="For example [0.5, 0.5] in an environment with two actions.",
         )
     return np.asarray(values / values.sum())

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from deadweight.basics.memory import NUMBER, allowed, in_words, require
-from deadweight.io.findings import show
+from deadweight.io.findings import LogProblem, show
 
 # A column is held as it was read, as numbers, sorted, and in the log: measured 3 to 4 times its numbers.
 COPIES = 4
@@ -42,6 +42,16 @@ def unreadable(path: str | Path) -> str:
     except (OSError, ValueError) as error:  # such as a name of 5,000 letters, or one with a null in it
         return getattr(error, "strerror", None) or str(error)
     return next((f"{words}, not a file" for holds, words in KINDS if holds(mode)), "")
+
+
+def require_path(path: str | Path) -> None:
+    """Refuse an empty text, which would otherwise mean the folder that one happens to be in."""
+    if not str(path).strip():
+        raise LogProblem(
+            "DW101",
+            "Expected the path of a file or folder; found an empty text.",
+            fix="Check the variable that the path comes from; the folder you are in is '.'.",
+        )
 
 
 def require_rows(metadata: Sequence[Any], columns: Sequence[str], what: str) -> None:

@@ -1,66 +1,51 @@
 """Streams: logs in Parquet files, larger than memory if need be, as sequences of parts.
 
 Opening a stream reads footers; where those do not say which labels there are, one pass over the files does.
-Each part is then fetched whenever somebody sums it, and about two are in memory at a time. Same labels, same
+Each part is then fetched whenever somebody sums it; a few are in memory at a time. Same labels, same
 checks and, up to the order of additions, same numbers as for the log in memory.
 """
 
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
 
+from deadweight.basics.progress import Pass
 from deadweight.errors import assume
+from deadweight.io.counted import count_stream
 from deadweight.io.external_sort import by_episode
 from deadweight.io.fetch import Fetched, fetch, logs_of, whole_part
 from deadweight.io.findings import LogProblem
+from deadweight.io.mending import NOTHING, Mending
 from deadweight.io.parquet import ParquetFiles, open_files
 from deadweight.io.part_ids import OutOfOrder, scattered, wrong_footer
 from deadweight.io.part_log import CommonLabels
 from deadweight.io.parts import PART_ROWS, Part, cut, in_order
 from deadweight.io.schema import match_columns
+from deadweight.io.scratch import Kept, Scratch, Shelf
 from deadweight.io.stream_labels import common_labels
 from deadweight.log.census import Census
-from deadweight.log.interface import Check, LogLabels
+from deadweight.log.interface import Check, Giver, LogLabels
 from deadweight.log.trajectories import Trajectories
 from deadweight.sums.blocks import Block
 from deadweight.sums.ends import TimeLimit, assumption, checked, count_ends
-from deadweight.sums.executors import Executor, Serial
+from deadweight.sums.executors import Executor, InProcess
 from deadweight.sums.reduction import reduce_log
 from deadweight.sums.stored import Stored
 from deadweight.sums.summaries import KeyedSums
 from deadweight.typing import BoolArray
 
 # Columns that do not say how episodes end.
-UNLIKE_ENDS = ("behaviour_prob", "target_prob", "next_state")
+UNLIKE_ENDS = ("behaviour_prob", "target_prob", "next_state", "behaviour_id", "duration")
 Sources = str | Path | Sequence[str | Path]
 
-__all__ = ["OutOfOrder", "Progress", "Stream", "open_stream"]
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a pass over the parts has come."""
-
-    what: str
-    rows: int
-    of: int
-    seconds: float
-
-    @property
-    def rows_per_second(self) -> float:
-        """Since the pass began."""
-        return self.rows / self.seconds if self.seconds > 0 else 0.0
-
-
-Watch = Callable[[Progress], None]
+__all__ = ["OutOfOrder", "Stream", "open_stream"]
 
 
 class Stream(Stored):
@@ -72,22 +57,26 @@ class Stream(Stored):
         parts: Sequence[Part],
         labels: CommonLabels,
         executor: Executor,
-        watch: Watch | None = None,
         holder: Any = None,
         time_limit: TimeLimit = None,
         tell: Callable[[str], None] = assume,
+        scratch: Scratch | None = None,
     ) -> None:
         self.files, self.plan, self.common = files, tuple(parts), labels
         self.state_labels, self.action_labels = labels.states, labels.actions
-        self.n_steps = sum(part.rows + part.beyond for part in parts)
-        self.executor, self.watch = executor, watch
-        self._holder = holder  # the temporary folder, if there is one
+        self.n_steps = sum(part.all_rows for part in parts)
+        self.executor = executor
+        self._holder = holder  # the temporary folder of a sorted copy, if there is one
+        self._scratch = Scratch() if scratch is None else scratch
+        self._shelf: Shelf | None = None
         self._census: list[Census | None] = [None]  # shared by all views of this log
         self._limit: list[TimeLimit] = [time_limit]  # likewise
         self._tell = tell
         self._check: Check | None = None
         self._fetched_before = False
-        self._started = 0.0
+        self._pass: Pass | None = None
+        self._giver: Giver | None = None
+        self._gamma: float | None = None  # of a log by its durations
 
     def __len__(self) -> int:
         return len(self.plan)
@@ -102,18 +91,58 @@ class Stream(Stored):
         if not -len(self) <= part < len(self):
             raise IndexError(part)
         _ = self.time_limit  # whoever takes a part as a log may ask it how its episodes end
-        whole = self.limited(whole_part(self.files, self.plan[part], self.common))
-        return self._checked([whole])[0]
+        whole = whole_part(self.files, self.plan[part], self.common)
+        return self._as_asked(part, [whole])[0]
 
-    def fetch(self, part: int) -> Fetched:
-        """Decode a part."""
-        return fetch(self.files, self.plan[part])
+    def fetch(self, part: int) -> Fetched | Kept:
+        """Decode a part, or find it as it was kept."""
+        kept = None if self._shelf is None else self._shelf.kept(part)
+        return fetch(self.files, self.plan[part]) if kept is None else kept
 
-    def pieces(self, part: int, fetched: Fetched) -> list[Trajectories]:
+    def pieces(self, part: int, fetched: Fetched | Kept) -> list[Trajectories]:
         """A part, with an episode that goes on in the next row group apart from the others."""
-        first_time = not self._fetched_before
-        logs = logs_of(fetched, self.files, self.plan[part], self.common, check=first_time)
-        return self._checked([self.limited(log) for log in logs])
+        if isinstance(fetched, Kept):
+            logs = fetched.logs
+        else:
+            first_time = not self._fetched_before
+            logs = logs_of(fetched, self.files, self.plan[part], self.common, check=first_time)
+            if self._shelf is not None:
+                self._shelf.keep(part, logs)
+        return self._as_asked(part, logs)
+
+    def _as_asked(self, part: int, logs: list[Trajectories]) -> list[Trajectories]:
+        """The logs of a part with the time limit, the propensities and the discount of this view, checked."""
+        found = self._checked(self._given(part, [self.limited(log) for log in logs]))
+        return found if self._gamma is None else [log.discounted(self._gamma) for log in found]
+
+    def will_be_read_again(self) -> None:
+        """Keep parts as they are decoded, where the workers have one disk and there is room."""
+        if self._shelf is None and self.executor.same_disk:
+            self._shelf = self._scratch.shelf(list(self.files.names), self.n_steps, self.common)
+
+    def _given(self, part: int, logs: list[Trajectories]) -> list[Trajectories]:
+        return logs if self._giver is None else self._giver.given_to(part, logs)
+
+    def counted(self) -> Stream:
+        """The same log with propensities from counts, each episode's from the others; takes a pass.
+
+        They are those of `deadweight.cross_fitted_propensities` for the log in memory, where the order of the
+        episodes is the same.
+        """
+        bare = self.viewed(without=["behaviour_prob", "behaviour_id"])
+        return bare.giving(count_stream(bare, [part.all_rows for part in self.plan], self.executor))
+
+    def giving(self, giver: Giver) -> Stream:
+        """The same log with propensities of a giver in place of the column."""
+        view = self.viewed(without=["behaviour_prob"])
+        view._giver = giver
+        return view
+
+    def discounted(self, gamma: float) -> Stream:
+        """The same log by its durations: every part when it is fetched."""
+        view = self.viewed(self._check)
+        view._gamma = gamma
+        return view
 
     @property
     def says_ends(self) -> bool:
@@ -143,6 +172,11 @@ class Stream(Stored):
         limit = self._limit[0]
         return None if limit == "infer" else limit
 
+    @property
+    def knows_limit(self) -> bool:
+        """Whether somebody has asked already, or there are flags."""
+        return self._limit[0] != "infer" or self.says_ends
+
     def limited(self, log: Trajectories) -> Trajectories:
         """A log of some of its episodes, with the time limit of the whole."""
         limit = self.known_limit  # whoever needs it has asked for it before
@@ -158,16 +192,34 @@ class Stream(Stored):
         """The same log, with a check of every part when it is first fetched, and without some columns."""
         view = object.__new__(Stream)
         view.__dict__.update(self.__dict__)
-        view.files = self.files.without(*without)
+        if "behaviour_prob" in without:
+            view._giver = None
+        if "duration" in without:
+            view._gamma = None
+        needed = () if view._giver is None else view._giver.needs
+        view.files = self.files.without(*(column for column in without if column not in needed))
+        view._shelf = None
         view._check = check
         view._fetched_before = self._fetched_before and check is None
         return view
+
+    @property
+    def has_durations(self) -> bool:  # type: ignore[override]
+        """Whether there is a column of durations, and nobody does without it."""
+        return "duration" in self.files.names
+
+    @property
+    def has_behaviour_ids(self) -> bool:  # type: ignore[override]
+        """Likewise of the ids of old policies."""
+        return "behaviour_id" in self.files.names
 
     @property
     def labels(self) -> LogLabels:
         """What policies are aligned with; which labels are visited takes a pass."""
         columns = (("propensities", "behaviour_prob"), ("target_probs", "target_prob"))
         logged = frozenset(name for name, column in columns if column in self.files.names)
+        if self._giver is not None:
+            logged |= {"propensities"}
         return LogLabels(self.state_labels, self.action_labels, logged, self._visited)
 
     def _visited(self) -> tuple[BoolArray, BoolArray]:
@@ -204,17 +256,23 @@ class Stream(Stored):
 
     def progress(self, done: int) -> None:
         """Tell whoever watches."""
-        if self.watch is None:
-            return
-        now = time.monotonic()
-        if done == 0:
-            self._started = now
-        rows = sum(part.rows + part.beyond for part in self.plan[:done])
-        self.watch(Progress("summing", rows, self.n_steps, now - self._started))
+        rows = sum(part.all_rows for part in self.plan[:done])
+        if done == 0 or self._pass is None:
+            self._pass = Pass(self.n_steps)
+        self._pass.done(rows - self._pass.rows)
+        if done == len(self.plan):
+            self._pass.end()
 
     def __getstate__(self) -> dict[str, Any]:
         """What a worker needs: where the parts are, and not who watches."""
-        return {**self.__dict__, "executor": None, "watch": None, "_holder": None, "_tell": None}
+        return {
+            **self.__dict__,
+            "executor": None,
+            "_holder": None,
+            "_scratch": None,
+            "_tell": None,
+            "_pass": None,
+        }
 
     def __repr__(self) -> str:
         return f"Stream({self.n_steps:,} rows in {len(self):,} parts of {len(self.files.paths):,} files)"
@@ -236,9 +294,10 @@ def open_stream(
     executor: Executor | None = None,
     part_rows: int = PART_ROWS,
     sort: bool | None = None,
-    watch: Watch | None = None,
     time_limit: TimeLimit = "infer",
     tell: Callable[[str], None] = assume,
+    mending: Mending = NOTHING,
+    scratch: Scratch | None = None,
 ) -> Stream:
     """A log in Parquet files, to be read part by part.
 
@@ -246,17 +305,18 @@ def open_stream(
       source: a Parquet file, a folder of them, or several of these. Files may come in any order.
       columns: our column names -> yours, where they differ; as for `deadweight.read`.
       executor: who reads and sums; this process by default.
-      part_rows: most rows of a part; a row group that has more is a part. Memory is about two parts a worker.
+      part_rows: most rows of a part; a row group that has more is a part. Memory is a part a thread.
       sort: copy the rows into a temporary folder, episode by episode, before anything else. None does so
         where the footers show that episodes are scattered over the files.
-      watch: called with a `Progress` after every part.
       time_limit: as for `deadweight.read`; it is inferred, by a pass over the parts, when a model needs it.
       tell: is told what was taken for granted.
+      mending: what is changed in the columns as they are read.
+      scratch: where parts are kept that will be read again; None takes one that goes with the stream.
     """
     wanted = checked(time_limit)
     sources = [source] if isinstance(source, str | Path) else list(source)
     shown = ", ".join(repr(str(one)) for one in sources)
-    files = open_files(sources, lambda found: match_columns(found, columns, source=shown))
+    files = open_files(sources, lambda found: match_columns(found, columns, source=shown), mending)
     sortable = not sort and _sortable(files)
     groups = files.groups(sortable)
     if not groups:
@@ -272,22 +332,13 @@ def open_stream(
             raise scattered(shown)
         holder = tempfile.TemporaryDirectory(prefix="deadweight-")
         rows = sum(group.rows for group in groups)
-        files, parts = by_episode(files, rows, part_rows, Path(holder.name), _sorting(watch, rows))
+        sorting = Pass(rows, "sorting", counted=False)
+        files, parts = by_episode(files, rows, part_rows, Path(holder.name), sorting.done)
     else:
         parts = cut(ordered, part_rows)
-    executor = executor or Serial()
+    executor = executor or InProcess()
     labels = common_labels(files, parts, executor)
-    return Stream(files, parts, labels, executor, watch, holder, wanted, tell)
-
-
-def _sorting(watch: Watch | None, rows: int) -> Callable[[int], None]:
-    start = time.monotonic()
-
-    def tell(done: int) -> None:
-        if watch is not None:
-            watch(Progress("sorting", done, rows, time.monotonic() - start))
-
-    return tell
+    return Stream(files, parts, labels, executor, holder, wanted, tell, scratch)
 
 
 def _sortable(files: ParquetFiles) -> bool:

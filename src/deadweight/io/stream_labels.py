@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from deadweight.basics.progress import before_passes
 from deadweight.io.fetch import whole_part
 from deadweight.io.footers import Bounds
 from deadweight.io.label_columns import as_labels, as_one_kind
@@ -31,7 +32,9 @@ def common_labels(files: ParquetFiles, parts: Sequence[Part], executor: Executor
     if states is not None and actions is not None and _names_nothing_new(files, states):
         return CommonLabels(np.arange(states.high + 1), np.arange(actions.high + 1), promised=True)
     found: FoundLabels | None = None
-    for one in executor.map(LabelWork(files, tuple(parts)), len(parts)):
+    rows = [part.all_rows for part in parts]
+    labels = executor.map(LabelWork(files, tuple(parts)), len(parts))
+    for one in before_passes(labels, rows, "looking for labels"):
         found = one if found is None else found.merge(one)
     assert found is not None
     return found.labels()

@@ -6,13 +6,15 @@ wrong, `trajectories` sorts it into episodes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from deadweight.errors import TooLarge, how_many
 from deadweight.io.columns import (
     Flags,
     Numbers,
@@ -24,26 +26,58 @@ from deadweight.io.columns import (
     read_steps,
 )
 from deadweight.io.csv_files import as_numbers, without_words
-from deadweight.io.findings import LogProblem, how_many, show
+from deadweight.io.described import features_of, of_taken, row_policy
+from deadweight.io.feature_columns import (
+    FEATURE,
+    checked_patterns,
+    match_actions,
+    match_features,
+)
+from deadweight.io.findings import LogProblem, show
 from deadweight.io.frames import Columns, Kinds, read_columns
-from deadweight.io.label_columns import LabelColumn, index_labels, join_labels, read_labels
-from deadweight.io.schema import match_columns
+from deadweight.io.label_columns import LabelColumn, as_labels, index_labels, join_labels, read_labels
+from deadweight.io.mending import NOTHING, Mending
+from deadweight.io.schema import OPTIONAL, REQUIRED, match_columns
+from deadweight.io.sizes import require_path
+from deadweight.log.labels import plain
 from deadweight.log.trajectories import Trajectories
-from deadweight.typing import AnyArray, BoolArray, IntArray, Labels
+from deadweight.policy.row_policies import RowPolicy
+from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray, Labels
 
 
-def open_table(source: Any, columns: Mapping[str, str] | None = None) -> LogTable:
-    """The table of a log, with its columns found; an error (DW1xx) if there is no such table."""
+def open_table(
+    source: Any,
+    columns: Mapping[str, str] | None = None,
+    mending: Mending = NOTHING,
+    features: Sequence[str] | str | None = None,
+) -> LogTable:
+    """The table of a log, with its columns found and mended; an error (DW1xx) if there is no such table.
+
+    Without features a log needs a state column.
+    """
     names: dict[str, str] = {}
+    patterns = checked_patterns(features)
     is_path = isinstance(source, (str, Path))
     name = repr(str(source)) if is_path else "the table"
+    if is_path:
+        require_path(source)
 
     def choose(found: list[str], hint: str) -> Mapping[str, str]:
-        own = match_columns(found, columns, source=name, hint=hint)
+        own = _matched(found, columns, patterns, name, hint)
         names.update(own)
         return own
 
-    table = LogTable(read_columns(source, choose), names, str(source) if is_path else name)
+    try:
+        found = read_columns(source, choose)
+    except TooLarge as error:
+        if patterns is None:
+            raise
+        raise TooLarge(
+            error.problem,
+            fix="Logs with features are read into memory whole, not in parts: take fewer rows or features.",
+        ) from None
+    mended = replace(found, arrow=mending.columns(found.arrow, names))
+    table = LogTable(mended, names, str(source) if is_path else name)
     if table.n_rows == 0:
         raise LogProblem(
             "DW104",
@@ -51,6 +85,23 @@ def open_table(source: Any, columns: Mapping[str, str] | None = None) -> LogTabl
             fix="Check how the log was written or filtered.",
         )
     return table
+
+
+def _matched(
+    found: list[str],
+    columns: Mapping[str, str] | None,
+    patterns: Sequence[str] | None,
+    source: str,
+    hint: str,
+) -> dict[str, str]:
+    """Our name -> theirs of all columns that are read."""
+    if patterns is None:
+        own = match_columns(found, columns, source=source, hint=hint)
+        return own | match_actions(found)
+    required = [name for name in REQUIRED if name != "state"]
+    own = match_columns(found, columns, required, ("state", *OPTIONAL), source, hint)
+    own |= match_actions(found)
+    return own | match_features(patterns, found, own, source)
 
 
 class LogTable:
@@ -80,7 +131,16 @@ class LogTable:
     def called(self, name: str) -> str:
         """The column for messages: the user's name, and ours if it differs."""
         theirs = self.names[name]
-        return f"column {show(theirs)}" + ("" if theirs == name else f" ({name})")
+        return f"column {show(theirs)}" + ("" if theirs == name or ":" in name else f" ({name})")
+
+    def keys(self, prefix: str) -> list[str]:
+        """Our names of the columns of one kind: "feature:", "target_prob:" and the like."""
+        return [name for name in self.names if name.startswith(prefix)]
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The features that were asked for."""
+        return tuple(name.removeprefix(FEATURE) for name in self.keys(FEATURE))
 
     @property
     def unused(self) -> list[str]:
@@ -222,36 +282,69 @@ class LogTable:
         return log
 
     def _trajectories(self) -> Trajectories:
-        order, n = self.order, self.n_rows
-        successor = np.full(len(self.offsets) - 1, -1, dtype=np.int64)
-        states = self.labels("state")
-        if self.has("next_state") and self.next_labels is not None:
-            # Only what is new is named: the successors of truncated last steps.
-            cut = np.flatnonzero(~self.terminated)
-            rows = np.concatenate([np.arange(n), n + self.last_rows[cut]])
-            both = self.next_labels
-            codes, state_labels = index_labels(_take(both, rows), "state")
-            successor[cut], codes = codes[n:], codes[:n]
-        else:
-            codes, state_labels = index_labels(states, "state")
+        order = self.order
+        codes, state_labels, successor = self._numbered_states()
         actions, action_labels = index_labels(self.labels("action"), "action")
-        return Trajectories._from_codes(
+        policies = {
+            name: rows
+            for name, column in (("pi_e", "target_prob"), ("pi_b", "behaviour_prob"))
+            if (rows := row_policy(self, column, action_labels)) is not None
+        }
+        taken = actions[order], action_labels
+        log = Trajectories._from_codes(
             codes[order],
             actions[order],
             self.numbers("reward").values[order],
             self.offsets,
             state_labels=state_labels,
             action_labels=action_labels,
-            propensities=self._probabilities("behaviour_prob"),
-            target_probs=self._probabilities("target_prob"),
+            propensities=self._probabilities("behaviour_prob", policies.get("pi_b"), taken),
+            target_probs=self._probabilities("target_prob", policies.get("pi_e"), taken),
             terminated=self.terminated,
             last_successor=successor,
             has_next_states=self.has("next_state"),
+            behaviour_ids=self._behaviour_ids(),
+            described=features_of(self),
+            policies=policies,
+            durations=self.numbers("duration").values[order] if self.has("duration") else None,
         )
+        return log if self.has("state") else log.by_row()
 
-    def _probabilities(self, name: str) -> AnyArray | None:
-        # Single precision may come out a little above one.
-        return np.minimum(self.numbers(name).values[self.order], 1.0) if self.has(name) else None
+    def _behaviour_ids(self) -> Labels | None:
+        """(n,) the id of each episode's old policy, that of its first row: it is the same in all."""
+        if not self.has("behaviour_id"):
+            return None
+        column = self.labels("behaviour_id")
+        return as_labels([plain(column[int(row)]) for row in self.order[self.offsets[:-1]]])
+
+    def _numbered_states(self) -> tuple[IntArray, Labels, IntArray]:
+        """(rows,) codes of the states, their labels, and (n,) codes of what follows cut episodes, or -1."""
+        n = self.n_rows
+        successor = np.full(len(self.offsets) - 1, -1, dtype=np.int64)
+        if not self.has("state"):
+            return np.zeros(n, dtype=np.int64), np.arange(1), successor
+        states = self.labels("state")
+        if not self.has("next_state") or self.next_labels is None:
+            return *index_labels(states, "state"), successor
+        # Only what is new is named: the successors of truncated last steps.
+        cut = np.flatnonzero(~self.terminated)
+        rows = np.concatenate([np.arange(n), n + self.last_rows[cut]])
+        codes, labels = index_labels(_take(self.next_labels, rows), "state")
+        successor[cut] = codes[n:]
+        return codes[:n], labels, successor
+
+    def matrix(self, prefix: str) -> FloatArray:
+        """(rows, d) the columns of one kind as numbers, in the user's order of rows."""
+        return np.column_stack([self.numbers(key).values for key in self.keys(prefix)])
+
+    def _probabilities(
+        self, name: str, rows: RowPolicy | None, taken: tuple[IntArray, Labels]
+    ) -> FloatArray | None:
+        """(steps,) of the actions taken: a column of its own, or out of a policy row by row."""
+        if self.has(name):
+            # Single precision may come out a little above one.
+            return np.minimum(self.numbers(name).values[self.order], 1.0)
+        return None if rows is None else of_taken(rows, *taken)
 
     # --- messages ------------------------------------------------------------------------------------
 

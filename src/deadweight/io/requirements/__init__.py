@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from deadweight.io.findings import MOST_SHOWN, Check, Finding, Found, Severity
-from deadweight.io.requirements import probabilities, structure, values
+from deadweight.io.requirements import feature_values, probabilities, structure, values
 from deadweight.io.table import LogTable
 
 REQUIREMENTS: tuple[Check[LogTable], ...] = (*values.CHECKS, *structure.CHECKS, *probabilities.CHECKS)
+OF_FEATURES: tuple[Check[LogTable], ...] = feature_values.CHECKS
 
 
 def unmet(
-    table: LogTable, checks: Iterable[Check[LogTable]] = REQUIREMENTS
+    table: LogTable, checks: Iterable[Check[LogTable]] = (*REQUIREMENTS, *OF_FEATURES)
 ) -> tuple[list[Finding], set[str]]:
     """Findings of all checks whose columns are there and have no error yet, and the columns with errors."""
     findings, spoiled = [], set[str]()
@@ -36,4 +37,4 @@ def finding(code: str, severity: Severity, title: str, found: Found, table: LogT
         if found.problem.startswith("column ")
         else found.problem
     )
-    return Finding(code, severity, title, problem, found.fix, len(found.rows), rows)
+    return Finding(code, severity, title, problem, found.fix, len(found.rows), rows, found.rows)

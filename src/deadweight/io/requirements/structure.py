@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from deadweight.io.findings import Check, Found, how_many, show
+from deadweight.errors import how_many
+from deadweight.io.findings import Check, Found, show
 from deadweight.io.table import LogTable
 from deadweight.typing import BoolArray, IntArray
 
@@ -14,10 +15,15 @@ def restarted(table: LogTable) -> Found | None:
     again = _restarting_rows(table)
     if not again.size:
         return None
+    ids = "Make the ids unique, for example by joining them with a user, a site or a date."
+    twice = identical_rows(table) is not None
     return Found(
-        f"Every episode needs an id of its own; {table.episodes(again)} share one with others: steps start "
-        f"again in {table.rows(again)}.",
-        "Make the ids unique, for example by joining them with a user, a site or a date.",
+        f"Every episode needs an id of its own; there are several under {table.episodes(again)}: steps start "
+        f"again in {table.rows(again)}"
+        + (", and these rows are equal to earlier ones in every column." if twice else "."),
+        f"If rows were written twice, remove duplicates, for example with .drop_duplicates(). If not: {ids}"
+        if twice
+        else ids,
         again,
         ("step",),
     )
@@ -51,7 +57,7 @@ def repeated_steps(table: LogTable) -> Found | None:
     return Found(
         f"Every step must occur once; found several rows for a step in {table.episodes(second)}: for "
         f"example rows {first[0]:,} and {second[0]:,} are both step {show(table.steps.values[first[0]])}.",
-        "Keep one row a step, or give the episodes ids of their own.",
+        "Keep one row for each step, or give the episodes ids of their own.",
         rows,
         ("step",),
     )
@@ -91,6 +97,26 @@ def next_state_disagrees(table: LogTable) -> Found | None:
     )
 
 
+def several_behaviours(table: LogTable) -> Found | None:
+    """An episode that was made by more than one old policy, or of which some rows do not say by which."""
+    column = table.labels("behaviour_id")
+    first, second = table.inner
+    rows = np.sort(second[(column.values[first] != column.values[second]) | column.missing[second]])
+    rows = np.union1d(rows, np.flatnonzero(column.missing))
+    if not rows.size:
+        return None
+    row = int(rows[0])
+    found = "no id" if column.missing[row] else f"another id, {show(column[row])},"
+    return Found(
+        f"{table.called('behaviour_id')} must name one old policy for all rows of an episode; found {found} "
+        f"in {table.rows(rows)}.",
+        "Write the same id in every row of an episode; where the policy changed within it, say "
+        "behaviour_prob for each row instead, and leave the ids out.",
+        rows,
+        ("behaviour_id",),
+    )
+
+
 def _restarting_rows(table: LogTable) -> IntArray:
     """Rows where an episode begins anew, in episodes that are whole runs of ascending steps."""
     if not table.repeated[0].size:
@@ -103,8 +129,9 @@ def _restarting_rows(table: LogTable) -> IntArray:
     falls = np.concatenate([[False], step[1:] <= step[:-1]]) & ~new
     starts = falls & (step == lowest[number])
     n_falls, n_starts = np.bincount(number, falls), np.bincount(number, starts)
+    firsts = np.bincount(number, step == lowest[number])  # in any order: no first step twice, no second run
     longest = np.bincount(number) > 2 * n_starts  # a single step repeated is a duplicate, not an episode
-    whole: BoolArray = (n_falls == n_starts) & (n_starts > 0) & longest
+    whole: BoolArray = (n_falls == n_starts) & (n_starts > 0) & (firsts == n_starts + 1) & longest
     return np.sort(by_episode[starts & whole[number]])
 
 
@@ -142,5 +169,12 @@ CHECKS: tuple[Check[LogTable], ...] = (
         "next_state is not the state that follows",
         (*ORDERED, "state", "next_state"),
         next_state_disagrees,
+    ),
+    Check(
+        "DW206",
+        "error",
+        "Several old policies in one episode",
+        (*ORDERED, "behaviour_id"),
+        several_behaviours,
     ),
 )

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
 
-from deadweight.io.findings import Check, Found, how_many, show
+from deadweight.errors import how_many
+from deadweight.io.findings import Check, Found, show
+from deadweight.io.mending import fitting_formats
 from deadweight.io.schema import AS_WRITTEN, FLAGS, LABELS
 from deadweight.io.table import LogTable
 from deadweight.typing import BoolArray
 
 Run = Callable[[LogTable], Found | None]
 LARGEST = 1e100
+NO_DURATIONS = (
+    "Write how long each row took, in any unit; or give the column another name if it means something else: "
+    "only a discount takes notice of durations."
+)
 
 
 def same_label_twice(name: str) -> Run:
@@ -116,8 +123,15 @@ def step_missing(table: LogTable) -> Found | None:
 
 
 def step_unreadable(table: LogTable) -> Found | None:
-    """A step that is neither a number nor a time."""
-    return _not_numbers(table, "step", table.steps.unreadable, "a number or a time that orders the rows")
+    """A step that is neither a number nor a time; where it looks like a date, the way to read it."""
+    found = _not_numbers(table, "step", table.steps.unreadable, "a number or a time that orders the rows")
+    formats = [] if found is None else fitting_formats(table.arrow("step"))
+    if found is None or not formats:
+        return found
+    said = " or ".join(f"--time-format '{one}'" for one in formats)
+    which = " Which comes first, the day or the month? Whoever wrote the table knows." if formats[1:] else ""
+    dates = "They look like dates. Say how they are written (time_format in Python)"
+    return replace(found, fix=f"{dates}: {said}.{which}")
 
 
 def reward_missing(table: LogTable) -> Found | None:
@@ -125,11 +139,10 @@ def reward_missing(table: LogTable) -> Found | None:
     rows = np.flatnonzero(table.numbers("reward").missing)
     if not rows.size:
         return None
-    column = repr(table.names["reward"])
     return Found(
         _missing(table, "reward", rows).problem,
-        f"Write 0 where a blank means that nothing was earned, for example with pandas: table[{column}] = "
-        f"table[{column}].fillna(0). Where the reward is not known, fill it in or remove the episode.",
+        "Where a blank means that nothing was earned, say so: --fill-reward 0 (in Python fill_reward=0). "
+        "Where the reward is not known, fill it in or remove the episode.",
         rows,
     )
 
@@ -153,6 +166,33 @@ def reward_infinite(table: LogTable) -> Found | None:
     )
 
 
+def duration_missing(table: LogTable) -> Found | None:
+    """A row without a duration, where others have one."""
+    rows = np.flatnonzero(table.numbers("duration").missing)
+    if not rows.size:
+        return None
+    return Found(_missing(table, "duration", rows).problem, NO_DURATIONS, rows)
+
+
+def duration_unreadable(table: LogTable) -> Found | None:
+    """A duration that is not a number."""
+    return _not_numbers(table, "duration", table.numbers("duration").unreadable, "a number in every row")
+
+
+def duration_not_positive(table: LogTable) -> Found | None:
+    """A duration of nothing or less, or without an end."""
+    values = table.numbers("duration").values
+    rows = np.flatnonzero(~((values > 0) & np.isfinite(values)))
+    if not rows.size:
+        return None
+    return Found(
+        f"Durations must be finite and above 0; {table.called('duration')} has {values[rows[0]]} in "
+        f"{table.rows(rows)}.",
+        NO_DURATIONS,
+        rows,
+    )
+
+
 def flag_unreadable(name: str) -> Run:
     """A flag that is neither true nor false."""
 
@@ -172,7 +212,7 @@ def _not_numbers(table: LogTable, name: str, unreadable: BoolArray, expected: st
     )
     return Found(
         f"{table.called(name)} must hold {expected}; found {show(example)} in {table.rows(rows)}.",
-        "Write numbers with a decimal point, not a comma."
+        "Write numbers with a decimal point, such as 1.5: a comma before three digits may mean thousands."
         if comma
         else f"Correct or convert the {name} column.",
         rows,
@@ -201,5 +241,8 @@ CHECKS: tuple[Check[LogTable], ...] = (
     Check("DW305", "error", "Rewards missing", ("reward",), reward_missing),
     Check("DW307", "error", "Rewards that are not numbers", ("reward",), reward_unreadable),
     Check("DW308", "error", "Infinite rewards", ("reward",), reward_infinite),
+    Check("DW314", "error", "Durations missing", ("duration",), duration_missing),
+    Check("DW315", "error", "Durations that are not numbers", ("duration",), duration_unreadable),
+    Check("DW316", "error", "Durations that are not above 0", ("duration",), duration_not_positive),
     *(Check("DW312", "error", "Flags that are not true or false", (n,), flag_unreadable(n)) for n in FLAGS),
 )

@@ -1,0 +1,151 @@
+"""Mending: what the user lets us change in a table while it is read, and nothing else.
+
+Two things in real tables keep a log from being read though everybody knows what they mean: dates written in
+the way of a country, and rewards left blank where nothing was earned. Neither is guessed. The user says it
+once (`time_format=`, `fill_reward=`), and it is done to each column as it comes from its file, so that a log
+that is read in parts is mended in the same way as one that is read whole.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from deadweight.errors import OptionError
+from deadweight.io.columns import decoded, is_text, read_numbers, trimmed
+from deadweight.io.findings import LogProblem, show
+
+# Ways to write a day and a time that are tried where a step is text, to name the ones that fit.
+DAYS = (
+    "%d/%m/%Y",
+    "%m/%d/%Y",
+    "%d.%m.%Y",
+    "%d-%m-%Y",
+    "%m-%d-%Y",
+    "%Y/%m/%d",
+    "%d %b %Y",
+    "%b %d %Y",
+    "%d-%b-%Y",
+)
+CLOCKS = ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S", " %I:%M %p")
+FORMATS = (*(day + clock for day in DAYS for clock in CLOCKS), "%H:%M", "%H:%M:%S")
+UNIT = "us"
+
+
+@dataclass(frozen=True)
+class Mending:
+    """What may be changed while a table is read.
+
+    Attributes:
+      time_format: how the step column writes its dates, as for `strptime`: "%d.%m.%Y %H:%M"; None leaves it.
+      fill_reward: the reward of a row whose reward is blank; None refuses such rows.
+    """
+
+    time_format: str | None = None
+    fill_reward: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.time_format is not None and "%" not in self.time_format:
+            raise OptionError(
+                f"A time format says where day, month and hour stand; found {self.time_format!r}.",
+                fix="For example --time-format '%d.%m.%Y %H:%M' for 31.12.2025 08:00.",
+            )
+        if self.fill_reward is not None and not math.isfinite(self.fill_reward):
+            raise OptionError(
+                f"Blank rewards can be filled with a finite number only; found {self.fill_reward}.",
+                fix="For example fill_reward=0 (--fill-reward 0).",
+            )
+
+    def columns(self, arrow: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+        """Arrow columns by the user's names, mended."""
+        ours = {theirs: name for name, theirs in names.items()}
+        return {theirs: self.column(ours.get(theirs, ""), column) for theirs, column in arrow.items()}
+
+    def column(self, name: str, column: Any) -> Any:
+        """One column by our name, mended if it is one of the two."""
+        if name == "step" and self.time_format is not None:
+            return _times(column, self.time_format)
+        if name == "reward" and self.fill_reward is not None:
+            return _filled(column, self.fill_reward)
+        return column
+
+    def types(self, types: Mapping[str, Any]) -> dict[str, Any]:
+        """The Arrow types that columns have after it, by our names."""
+        import pyarrow as pa
+
+        changed = dict(types)
+        if self.time_format is not None and is_text(types["step"]):
+            changed["step"] = pa.timestamp(UNIT)
+        if self.fill_reward is not None:
+            changed["reward"] = pa.float64()
+        return changed
+
+
+NOTHING = Mending()
+
+
+def fitting_formats(column: Any) -> list[str]:
+    """The usual ways to write dates that fit every cell of a column of text.
+
+    >>> import pyarrow as pa
+    >>> fitting_formats(pa.array(["31.12.2025 08:00", "01.01.2026 09:30"]))
+    ['%d.%m.%Y %H:%M']
+    """
+    column = decoded(column)
+    if not is_text(column.type):
+        return []
+    text, _ = trimmed(column)
+    distinct = text.unique().drop_null()
+    return [form for form in FORMATS if len(distinct) and not _parsed(distinct, form).null_count]
+
+
+def _times(column: Any, form: str) -> Any:
+    """A column of text as times; one of another type is left alone."""
+    import pyarrow.compute as pc
+
+    column = decoded(column)
+    if not is_text(column.type):
+        return column
+    text, _ = trimmed(column)
+    times = _parsed(text, form)
+    wrong = np.flatnonzero(np.asarray(pc.and_(pc.is_null(times), pc.is_valid(text))))
+    if wrong.size:
+        row = int(wrong[0])
+        example = next((f" It could be {one!r}." for one in fitting_formats(column)), "")
+        raise LogProblem(
+            "DW306",
+            f"The time format {form!r} does not fit {show(text[row].as_py())} in row {row:,} "
+            f"({wrong.size:,} of {len(text):,} rows do not fit).{example}",
+            fix="%d day, %m month, %Y year, %H hour, %M minute, %S second: --time-format '%d.%m.%Y %H:%M' "
+            "reads 31.12.2025 08:00.",
+        )
+    return times
+
+
+def _parsed(text: Any, form: str) -> Any:
+    """The times of a column of text, null where the format does not fit."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        return pc.strptime(text, format=form, unit=UNIT, error_is_null=True)
+    except pa.ArrowInvalid as error:
+        raise OptionError(
+            f"{form!r} is not a format of dates: {error}.", fix="For example '%d.%m.%Y %H:%M'."
+        ) from None
+
+
+def _filled(column: Any, value: float) -> Any:
+    """A column of numbers with `value` where it has none; what is unreadable is left for the checks."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    numbers = read_numbers(column)
+    if numbers.unreadable.any():
+        text = decoded(column)
+        return pc.if_else(pa.array(numbers.missing), str(value), text) if is_text(text.type) else column
+    return pa.chunked_array([pa.array(np.where(numbers.missing, value, numbers.values))])
