@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pandas as pd
 import pytest
 from doctor.broken_logs import CORPUS, sound
 
@@ -67,3 +68,23 @@ def test_rows_are_the_users_own_whatever_the_order():
     assert finding.count == 1
     assert finding.rows == ({"row": row, "episode": where[0], "step": where[1]},)
     assert f"row {row} (episode '{where[0]}', step {where[1]})" in finding.problem
+
+
+def test_a_log_written_twice_is_told_from_ids_used_twice():
+    rows = {
+        "episode": [1, 1, 2],
+        "step": [0, 1, 0],
+        "state": [0, 1, 0],
+        "action": 0,
+        "reward": [1.0, 2.0, 3.0],
+    }
+    frame = pd.DataFrame(rows)
+    other = frame.assign(reward=9.0)
+    twice, several = (
+        next(found for found in doctor(pd.concat([frame, second])) if found.code == "DW201")
+        for second in (frame, other)
+    )
+    assert "equal to earlier ones" in twice.problem
+    assert ".drop_duplicates()" in twice.fix
+    assert "equal to earlier ones" not in several.problem
+    assert several.fix.startswith("Make the ids unique")

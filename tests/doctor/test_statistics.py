@@ -74,4 +74,4 @@ def test_blank_rewards_may_be_zeros():
     log["earned"][::2] = np.nan
     (found,) = doctor(log, columns={"reward": "earned"}).errors
     assert found.code == "DW305"
-    assert "table['earned'].fillna(0)" in found.fix
+    assert "--fill-reward 0" in found.fix

@@ -45,6 +45,12 @@ def test_an_action_never_logged_in_a_state():
     assert found[0].count == (frame.state == "icu").sum()
 
 
+def test_a_misspelt_action_is_named():
+    target = TabularPolicy([[0.0, 0.5, 0.5]] * 3, STATES, ["treat", "treet", "wait"])
+    found = [one for one in doctor(sound(), target) if one.code == "DW503"]
+    assert "Did you mean 'treat'?" in found[0].problem
+
+
 def test_states_that_only_the_policy_knows():
     assert codes(TabularPolicy(np.full((4, 2), 0.5), [*STATES, "hospice"], ACTIONS)) == ["DW504"]
 

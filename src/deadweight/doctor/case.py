@@ -61,6 +61,8 @@ class Case:
         """(steps,) pi_e / pi_b of the logged actions: from the columns, or target and counts."""
         log = self.log
         behaviour = log.propensities
+        if behaviour is None and not log.has_states:
+            return None
         if behaviour is None:
             behaviour = self.seen.count[self.seen.of_step] / self.seen.visits[log.states]
         if isinstance(self.pair, PolicyPair) and self.pair.pi_e is not None:

@@ -2,28 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from deadweight.doctor import coverage, episodes, labels, probabilities, rewards, structure, support
+from deadweight.doctor import (
+    calibration,
+    episodes,
+    label_spelling,
+    rarely_seen,
+    rewards,
+    same_world,
+    steps,
+    suspicious_features,
+    target_policy,
+)
 from deadweight.doctor.case import Case
-from deadweight.io.findings import Check, Finding, Severity, how_many
+from deadweight.errors import how_many
+from deadweight.io.findings import Check, Finding, Severity
+from deadweight.io.mending import Mending
 from deadweight.io.policy_files import read_policy
-from deadweight.io.requirements import REQUIREMENTS, finding, unmet
+from deadweight.io.requirements import finding, unmet
+from deadweight.io.stdin import from_stdin
 from deadweight.io.table import LogTable, open_table
+from deadweight.log.trajectories import Trajectories
 from deadweight.policy.policies import TabularPolicy
+from deadweight.results.shown import html_table
 from deadweight.sums.ends import TimeLimit, checked
 from deadweight.terminal import printable
 
-ON_THE_TABLE: tuple[Check[Case], ...] = (*structure.CHECKS, *labels.CHECKS)
+ON_THE_TABLE: tuple[Check[Case], ...] = (*steps.CHECKS, *label_spelling.CHECKS)
 ON_THE_LOG: tuple[Check[Case], ...] = (
     *episodes.CHECKS,
-    *probabilities.CHECKS,
-    *coverage.CHECKS,
+    *calibration.CHECKS,
+    *rarely_seen.CHECKS,
     *rewards.CHECKS,
+    *same_world.CHECKS,
 )
-ON_THE_TARGET: tuple[Check[Case], ...] = support.CHECKS
+ON_THE_TARGET: tuple[Check[Case], ...] = target_policy.CHECKS
+ON_THE_FEATURES: tuple[Check[Case], ...] = suspicious_features.CHECKS
 ORDER: tuple[Severity, ...] = ("error", "warning", "info")
 
 
@@ -73,6 +90,17 @@ class Diagnosis:
         return len(self.findings)
 
     def __str__(self) -> str:
+        return self.written()
+
+    def _repr_html_(self) -> str:
+        rows = [(one.severity, one.code, one.title, one.problem, one.fix) for one in self.findings]
+        closing = self.written().rsplit("\n", 1)[-1]
+        return html_table(
+            ("", "code", "finding", "problem", "fix"), rows, f"Doctor: {self.source}", [closing]
+        )
+
+    def written(self, commands: Mapping[str, str] | None = None) -> str:
+        """All findings in words, each with the command that belongs to its code."""
         size = ", ".join(how_many(number, noun) for noun, number in self.size.items())
         lines = [f"{printable(self.source, keep='')}: {size}."]
         for one in self.findings:
@@ -82,6 +110,7 @@ class Diagnosis:
                 f"  {one.problem}",
                 f"  Fix: {one.fix}",
             ]
+            lines += [f"  Run: {commands[one.code]}"] if commands and one.code in commands else []
         kinds = [how_many(n, k) for k, n in self.to_dict()["counts"].items() if n and k != "info"]
         if not self.ok:
             closing = f"{' and '.join(kinds)}. The log cannot be evaluated yet; some checks wait for that."
@@ -95,6 +124,10 @@ def doctor(
     target: TabularPolicy | Any | None = None,
     columns: Mapping[str, str] | None = None,
     time_limit: TimeLimit = "infer",
+    *,
+    time_format: str | None = None,
+    fill_reward: float | None = None,
+    features: Sequence[str] | str | None = None,
 ) -> Diagnosis:
     """Examine a log.
 
@@ -103,6 +136,8 @@ def doctor(
       target: the policy to be evaluated, or what `deadweight.read_policy` takes.
       columns: our column names -> yours, where they differ.
       time_limit: as for `deadweight.read`; what is inferred is a finding.
+      time_format, fill_reward: as for `deadweight.read`.
+      features: as for `deadweight.read`.
 
     Returns:
       findings with code, rows and remedy. A table that cannot be read at all, is empty or lacks a column is
@@ -114,33 +149,41 @@ def doctor(
       >>> [one.code for one in found.errors]
       ['DW203']
     """
-    wanted = checked(time_limit)
-    table = open_table(source, columns)
+    wanted, mending = checked(time_limit), Mending(time_format, fill_reward)
     policy = target if isinstance(target, TabularPolicy) or target is None else read_policy(target)
-    return examine(table, policy, wanted)
+    with from_stdin(source) as here:
+        return examine(open_table(here, columns, mending, features), policy, wanted)
 
 
 def examine(
     table: LogTable, target: TabularPolicy | None = None, time_limit: TimeLimit = "infer"
 ) -> Diagnosis:
     """All checks whose columns are there and have no error."""
-    findings, spoiled = unmet(table, REQUIREMENTS)
+    findings, spoiled = unmet(table)
     case, size = Case(table, target, time_limit), {"row": table.n_rows}
     sound = not findings
     findings += _run(ON_THE_TABLE, case, spoiled)
     if sound:
         log = case.log
-        size.update({"episode": log.n_episodes, "state": log.n_states, "action": log.n_actions})
+        size.update(_sizes(log))
         findings += _run(ON_THE_LOG, case, spoiled)
+        if log.features is not None:
+            findings += _run(ON_THE_FEATURES, case, spoiled)
         if target is not None:
             findings += _run(ON_THE_TARGET, case, spoiled)
     ranked = sorted(findings, key=lambda one: ORDER.index(one.severity))
     return Diagnosis(tuple(ranked), table.source, size)
 
 
+def _sizes(log: Trajectories) -> dict[str, int]:
+    sizes = {"episode": log.n_episodes, "state": log.n_states, "feature": len(log.feature_names)}
+    shown = {noun for noun, there in (("state", log.has_states), ("feature", log.feature_names)) if not there}
+    return {noun: number for noun, number in sizes.items() if noun not in shown} | {"action": log.n_actions}
+
+
 def examine_part(table: LogTable) -> tuple[Finding, ...]:
     """What the first part shows about steps, flags and labels; errors are for whoever reads all parts."""
-    _, spoiled = unmet(table, REQUIREMENTS)
+    _, spoiled = unmet(table)
     found = _run(ON_THE_TABLE, Case(table), spoiled)
     seen = f"In the first {table.n_rows:,} rows: "
     return tuple(replace(one, problem=seen + one.problem) for one in found if one.severity != "error")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from deadweight.doctor.case import Case
-from deadweight.io.findings import Check, Found, how_many
+from deadweight.errors import how_many
+from deadweight.io.findings import Check, Found
 from deadweight.typing import BoolArray
 
 FEW = 30
@@ -27,7 +28,7 @@ def few_episodes(case: Case) -> Found | None:
 
 
 def one_row_each(case: Case) -> Found | None:
-    """Every row an episode, although the steps count on."""
+    """Every row is an episode of its own, although the steps count on."""
     if case.log.horizon > 1 or case.log.n_episodes < 2 or np.ptp(case.table.steps.values) == 0:
         return None
     return Found(
@@ -92,7 +93,8 @@ def inferred_limit(case: Case) -> Found | None:
     at_limit = _at_limit(case)
     return Found(
         f"{how_many(int(at_limit.sum()), 'episode')} of {case.log.n_episodes:,} stop after exactly {limit:,} "
-        "steps, where others go on: they count as cut by a time limit, and values are those of that many.",
+        "steps, in states from which the log goes on elsewhere: they count as cut by a time limit, and "
+        "values are those of that many steps.",
         f"Say it: --time-limit {limit}, or --time-limit none if they ended there; better, add a column "
         "terminated or truncated.",
         case.rows_of_episodes(at_limit),
@@ -107,15 +109,16 @@ def _at_limit(case: Case) -> BoolArray:
 
 def no_successor(case: Case) -> Found | None:
     """Cut episodes of which nobody knows what came next."""
+    after = "next_state" if case.log.has_states else f"next_{case.log.feature_names[0]} and the like"
     cut = ~case.log.terminated & (case.log.next_states[case.log.offsets[1:] - 1] < 0)
     if not cut.any() or not case.table.says_ends:  # a limit without flags says nothing of successors
         return None
     rows = case.rows(case.log.offsets[1:][cut] - 1)
     return Found(
-        f"No next_state on the last row of {how_many(int(cut.sum()), 'truncated episode')} of "
+        f"No {after} on the last row of {how_many(int(cut.sum()), 'truncated episode')} of "
         f"{int((~case.log.terminated).sum()):,}, first {case.table.rows(rows)}. A model then cannot learn "
         "where the last action led.",
-        "Log the state that followed in next_state.",
+        f"Log what followed in {after}.",
         rows,
     )
 
@@ -132,7 +135,7 @@ def none_terminates(case: Case) -> Found | None:
 
 CHECKS: tuple[Check[Case], ...] = (
     Check("DW241", "warning", "Few episodes", (), few_episodes),
-    Check("DW242", "warning", "Every row an episode", (), one_row_each),
+    Check("DW242", "warning", "Every row is an episode of its own", (), one_row_each),
     Check("DW243", "warning", "Episodes far longer than usual", (), far_longer),
     Check("DW244", "info", "Episodes of one step", (), single_steps),
     Check("DW245", "warning", "A time limit without a flag", (), time_limit),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from deadweight.doctor.case import Case
-from deadweight.io.findings import Check, Found, how_many
+from deadweight.errors import how_many
+from deadweight.io.findings import Check, Found
 
 SENTINELS = (-1.0, 1.0)
 CODES = np.array([sign * (10.0**k - 1) for k in range(2, 10) for sign in SENTINELS])  # 99, -99, 999, ...

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from deadweight.doctor.case import Case, named
-from deadweight.io.findings import Check, Found, how_many, show
+from deadweight.errors import how_many
+from deadweight.io.findings import Check, Found, show
 from deadweight.typing import BoolArray, FloatArray
 
 FALSE_ALARMS = 1e-3
@@ -198,12 +199,13 @@ def _varying(case: Case, p: FloatArray) -> BoolArray:
 
 
 LOGGED = ("behaviour_prob",)
+BY_STATE = (*LOGGED, "state")
 CHECKS: tuple[Check[Case], ...] = (
     Check("DW421", "warning", "Behaviour probability 1 everywhere", LOGGED, one_everywhere),
-    Check("DW422", "warning", "Certain, but other actions were taken", LOGGED, certain_but_not),
-    Check("DW423", "warning", "Probabilities that disagree with counts", LOGGED, against_counts),
-    Check("DW424", "warning", "Probabilities that do not sum to one", LOGGED, sums),
-    Check("DW425", "info", "Behaviour that depends on more than the state", LOGGED, depends_on_more),
+    Check("DW422", "warning", "Certain, but other actions were taken", BY_STATE, certain_but_not),
+    Check("DW423", "warning", "Probabilities that disagree with counts", BY_STATE, against_counts),
+    Check("DW424", "warning", "Probabilities that do not sum to one", BY_STATE, sums),
+    Check("DW425", "info", "Behaviour that depends on more than the state", BY_STATE, depends_on_more),
     Check("DW426", "warning", "Very small probabilities", LOGGED, very_small),
     Check("DW427", "warning", "Target probability 0 everywhere", ("target_prob",), target_always_zero),
     Check(

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from deadweight.doctor.case import Case
-from deadweight.io.findings import Check, Found, how_many, show
+from deadweight.errors import how_many
+from deadweight.io.findings import Check, Found, show
 
 SECONDS_SINCE_1970 = 1e8  # a step count this high is a clock
 

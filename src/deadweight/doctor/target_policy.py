@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from deadweight.doctor.case import Case, named
-from deadweight.errors import PolicyError, TooLarge
+from deadweight.errors import PolicyError, TooLarge, did_you_mean
 from deadweight.io.findings import Check, Found, show
 from deadweight.log.labels import plain
 from deadweight.sums.pairs import PolicyPair
@@ -28,7 +28,7 @@ def labels_of_other_type(case: Case) -> Found | None:
                 f"The policy calls its {what}s {show(theirs[0])} ({type(plain(theirs[0])).__name__}) and "
                 f"the log {show(ours[0])} ({type(plain(ours[0])).__name__}): no {what} is the same in both.",
                 f"Write the {what}s of both as text, or both as numbers.",
-                columns=("target",),
+                columns=NEEDS,
             )
     return None
 
@@ -44,7 +44,7 @@ def too_large(case: Case) -> Found | None:
     """A table of the log's and the policy's states and actions that no memory holds."""
     if not isinstance(case.pair, TooLarge):
         return None
-    return Found(case.pair.problem, case.pair.fix, columns=("target",))
+    return Found(case.pair.problem, case.pair.fix, columns=NEEDS)
 
 
 def acts_where_never_logged(case: Case) -> Found | None:
@@ -67,10 +67,16 @@ def acts_where_never_logged(case: Case) -> Found | None:
         f"In {len(states):,} of {int((visits > 0).sum()):,} visited states the policy takes actions that "
         f"were never logged there, {share:.1%} of its choices: for example action "
         f"{show(pair.action_labels[a])} in state {show(pair.state_labels[s])} with probability "
-        f"{unseen[s, a]:.3g} ({int(visits[s]):,} visits).",
+        f"{unseen[s, a]:.3g} ({int(visits[s]):,} visits).{_meant(case, pair.action_labels[a])}",
         "Restrict the policy to what was done, or accept that the effect of those actions cannot be seen.",
         case.rows(np.isin(case.log.states, states)),
     )
+
+
+def _meant(case: Case, action: object) -> str:
+    """The action of the log that an action which nobody ever took may be a misspelling of."""
+    known = [str(plain(label)) for label in case.log.action_labels]
+    return "" if str(plain(action)) in known else did_you_mean(str(plain(action)), known)
 
 
 def unvisited(case: Case) -> Found | None:
@@ -94,12 +100,23 @@ def _names(labels: Labels, as_text: bool) -> set[object]:
     return {str(plain(label)) if as_text else plain(label) for label in labels}
 
 
+NEEDS = ("target", "state")
 CHECKS: tuple[Check[Case], ...] = (
     Check(
-        "DW501", "error", "Policy and log name things in different types", ("target",), labels_of_other_type
+        "DW501",
+        "error",
+        "Policy and log name things in different types",
+        NEEDS,
+        labels_of_other_type,
     ),
-    Check("DW502", "error", "The policy does not know the log", ("target",), does_not_fit),
-    Check("DW505", "error", "Policy and log too large together", ("target",), too_large),
-    Check("DW503", "warning", "Support", ("target",), acts_where_never_logged),
-    Check("DW504", "info", "States that only the policy knows", ("target",), unvisited),
+    Check("DW502", "error", "The policy does not know the log", NEEDS, does_not_fit),
+    Check("DW505", "error", "Policy and log too large together", NEEDS, too_large),
+    Check(
+        "DW503",
+        "warning",
+        "The policy takes actions that were never logged there",
+        NEEDS,
+        acts_where_never_logged,
+    ),
+    Check("DW504", "info", "States that only the policy knows", NEEDS, unvisited),
 )

@@ -7,8 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from deadweight.doctor.case import Case
+from deadweight.errors import how_many
 from deadweight.io.columns import MEANS_MISSING
-from deadweight.io.findings import Check, Found, how_many, show
+from deadweight.io.findings import Check, Found, show
 from deadweight.io.schema import ALIASES, OPTIONAL
 from deadweight.typing import IntArray
 
@@ -30,7 +31,10 @@ LOOKALIKES = {
     ),
     "target_prob": ("pi_e", "eval_prob", "evaluation_prob", "new_prob", "p_target"),
     "next_state": ("next_obs", "next_observation", "s_next", "new_state", "successor"),
+    "duration": ("dt", "delta_t", "elapsed", "time_delta", "option_length"),
+    "behaviour_id": ("policy_id", "policy", "policy_version", "behavior_id", "logging_policy"),
 }
+NO_BEHAVIOUR = "DW339"
 
 
 def variants(name: str) -> Run:
@@ -103,7 +107,10 @@ def continuous(name: str) -> Run:
         return Found(
             f"{case.table.called(name)} holds numbers with fractions, {len(column.distinct):,} different "
             f"ones; each counts as one {name}.",
-            f"Bin or cluster the {name}s, so that each is seen many times.",
+            f"Read it as a feature (--features {case.table.names[name]}): cutting numbers into bins to have "
+            "labels is not safe."
+            if name == "state"
+            else f"Bin or cluster the {name}s, so that each is seen many times.",
         )
 
     return run
@@ -113,10 +120,13 @@ def numbers_as_text(name: str) -> Run:
     """Text that spells numbers."""
 
     def run(case: Case) -> Found | None:
-        if not case.table.numbers(name).from_text:
+        numbers = case.table.numbers(name)
+        if not numbers.from_text:
             return None
+        row = int(np.argmax(~numbers.missing & (numbers.values != 0)))  # a nought says nothing of the way
         return Found(
-            f"{case.table.called(name)} holds text; it was read as numbers.",
+            f"{case.table.called(name)} holds text, such as {show(case.table.arrow(name)[row].as_py())}, "
+            f"which was read as {numbers.values[row]:g}.",
             "Store it as a number, to be safe.",
         )
 
@@ -132,6 +142,18 @@ def two_behaviours(case: Case) -> Found | None:
         f"Both {case.table.called('behaviour_prob')} and column {show(others[0])} could be the behaviour "
         "probability; the first is used.",
         f"Name the one you mean (--columns behaviour_prob={others[0]}), or remove the other.",
+    )
+
+
+def no_behaviour(case: Case) -> Found | None:
+    """Nothing that says with which probability the old policy acted."""
+    table = case.table
+    if table.has("behaviour_prob") or table.keys("behaviour_prob:"):
+        return None
+    way = "counts" if table.has("state") else "learned"
+    return Found(
+        "The log has no column behaviour_prob: with which probability the old policy acted is not known.",
+        f"Have it estimated (--behaviour {way}), or give the old policy (--behaviour FILE).",
     )
 
 
@@ -175,4 +197,5 @@ CHECKS: tuple[Check[Case], ...] = (
     ),
     Check("DW337", "warning", "Two columns for the behaviour probability", (), two_behaviours),
     Check("DW338", "info", "A column that may have been overlooked", (), overlooked),
+    Check(NO_BEHAVIOUR, "info", "No probabilities of the old policy", (), no_behaviour),
 )

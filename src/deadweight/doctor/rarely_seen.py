@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from deadweight.doctor.case import Case, named
-from deadweight.io.findings import Check, Found, how_many
+from deadweight.errors import how_many
+from deadweight.io.findings import Check, Found
 
 FEW_STATES = 20
 
@@ -100,9 +101,9 @@ def one_state(case: Case) -> Found | None:
 CHECKS: tuple[Check[Case], ...] = (
     Check("DW511", "warning", "One action only", (), one_action),
     Check("DW512", "warning", "Actions never logged", (), never_logged),
-    Check("DW513", "info", "Actions taken in one state only", (), in_one_state),
-    Check("DW514", "warning", "Little choice", (), no_choice),
-    Check("DW515", "warning", "States seen once", (), seen_once),
-    Check("DW516", "warning", "Too many states for the data", (), too_many_states),
-    Check("DW517", "info", "One state only", (), one_state),
+    Check("DW513", "info", "Actions taken in one state only", ("state",), in_one_state),
+    Check("DW514", "warning", "States in which one action only was ever taken", ("state",), no_choice),
+    Check("DW515", "warning", "States seen once", ("state",), seen_once),
+    Check("DW516", "warning", "Too many states for the data", ("state",), too_many_states),
+    Check("DW517", "info", "One state only", ("state",), one_state),
 )
