@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,26 @@ def test_a_mask_of_steps() -> None:
     assert found.dropped_share == pytest.approx(1 / 3)
 
 
+def test_a_mask_of_steps_is_none_of_states_because_a_policy_has_many() -> None:
+    log = dw.Trajectories.from_episodes([[(0, 0, 1.0), (0, 1, 1.0)], [(1, 0, 2.0)]])
+    pi_e, pi_b = [[0.2, 0.8]] * 9, [[0.5, 0.5]] * 9
+    found = dw.estimate("SIS", log, pi_e, pi_b, drop=np.array([False, True, False]), interval=None)
+    assert found.value == pytest.approx((0.4 * 2 + 0.4 * 2) / 2)
+    assert found.dropped_share == pytest.approx(1 / 3)
+
+
+def test_a_mask_that_fits_both_readings_says_which_was_taken() -> None:
+    log = dw.Trajectories.from_episodes([[(0, 0, 1.0), (0, 1, 1.0)]])
+    pi_e, pi_b = [[0.2, 0.8], [0.3, 0.7]], [[0.5, 0.5], [0.5, 0.5]]
+    with pytest.warns(dw.errors.Assumption, match="one flag for each state"):
+        found = dw.estimate("SIS", log, pi_e, pi_b, drop=[True, False], interval=None)
+    assert found.dropped == [0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert dw.estimate("SIS", log, pi_e, pi_b, drop=[0], interval=None).value == found.value
+        dw.estimate("SIS", log, pi_e, pi_b, drop=[True, True], interval=None)
+
+
 def test_labels_of_the_user() -> None:
     log = dw.Trajectories.from_episodes([[("ward", "wait", 0.0), ("icu", "treat", 1.0)]])
     pi = dw.TabularPolicy(
@@ -74,8 +95,36 @@ def test_a_set_made_for_another_log_follows_its_labels() -> None:
     assert moved.flags(log).tolist() == [True, False]
 
 
-@pytest.mark.parametrize("drop", [3.5, b"auto", np.ones((2, 2), dtype=bool), ["x"], np.ones(9, dtype=bool)])
-def test_what_is_no_drop(drop: Any) -> None:
+def test_a_set_of_states_that_are_nowhere_to_be_found_is_refused() -> None:
+    log = dw.Trajectories.from_episodes([[("b", 0, 1.0)], [("c", 0, 2.0)]])
+    pi = [[1.0], [1.0]]
+    other = dw.StateSet(np.array([True, False]), np.array([0, 1]), "by another log")
+    with pytest.raises(DropError, match="None of the states of the set to drop, such as 0"):
+        dw.estimate("SIS", log, pi, pi, drop=other)
+    empty = dw.StateSet(np.array([False, False]), np.array([0, 1]), "by another log")
+    assert dw.estimate("SIS", log, pi, pi, drop=empty, interval=None).dropped == []
+
+
+@pytest.mark.parametrize("flags", [[1, 0, 1], np.array([0, 0, 1]), [1.0, 1.0, 0.0, 1.0, 0.0, 0.0]])
+def test_a_mask_of_numbers_is_not_taken_for_the_states_0_and_1(flags: Any) -> None:
+    log = dw.Trajectories([0, 1, 2, 0, 1, 2], [0] * 6, np.ones(6), [0, 3, 6])
+    pi = np.ones((3, 1))
+    with pytest.raises(DropError, match="neither a list of states, which names each once, nor flags"):
+        dw.estimate("SIS", log, pi, pi, drop=flags)
+    assert dw.estimate("SIS", log, pi, pi, drop=[1, 0], interval=None).dropped == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("drop", "words"),
+    [
+        (3.5, "drop must be None, a rule"),
+        (b"auto", "found b'auto'"),
+        (np.ones((2, 2), dtype=bool), r"found shape \(2, 2\)"),
+        (["x"], "neither the log nor the policies have: x"),
+        (np.ones(9, dtype=bool), r"found shape \(9,\)"),
+    ],
+)
+def test_what_is_no_drop(drop: Any, words: str) -> None:
     log = dw.Trajectories.from_episodes([[(0, 0, 1.0)], [(1, 0, 2.0)]])
-    with pytest.raises(DropError):
+    with pytest.raises(DropError, match=words):
         dw.estimate("SIS", log, [[1.0], [1.0]], [[1.0], [1.0]], drop=drop)

@@ -6,36 +6,38 @@ table of ten estimators fits one model.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from deadweight.basics.memory import NUMBER, require
 from deadweight.errors import EstimationError, OptionError
-from deadweight.log.interface import Log, LogLike, as_log, in_memory
+from deadweight.log.interface import Log, in_memory
 from deadweight.log.trajectories import Trajectories
-from deadweight.mdp.tabular import TabularMDP, backward, check_gamma, gaps
-from deadweight.policy.policies import TabularPolicy, frequencies
+from deadweight.mdp.tabular import TabularMDP, backward, gaps, occupancies
+from deadweight.policy.policies import frequencies
+from deadweight.question.cut_weights import CutWeights
+from deadweight.question.facts import Facts, Shape
 from deadweight.question.options import Options
-from deadweight.sums.fields import ByFold, Field, Folds, Table, table_of
-from deadweight.sums.pairs import PolicyPair, pair_policies
-from deadweight.sums.weighting import refuse_unsupported
-from deadweight.typing import FloatArray
-from deadweight.values.crossfit import counts_without
-from deadweight.values.model import Counts, count, mdp_from_counts
+from deadweight.sums.blocks import powers
+from deadweight.sums.fields import ByDuration, ByFold, Field, Folds, Table, table_of
+from deadweight.sums.pairs import PolicyPair
+from deadweight.typing import FloatArray, IntArray
+from deadweight.values.hardly_seen import SquaresByState, unseen_errors
+from deadweight.values.model import Counts, mdp_from_counts
 from deadweight.values.model_influence import FittedModel
+from deadweight.values.row_values import RowValues
 from deadweight.values.settling import Settled, settle
+from deadweight.values.until_end import UntilEnd
 
 # Nobody who did not ask for a model gets a table of Q_t(s, a) larger than this, 256 MiB.
 MOST_VALUES = 1 << 25
-Policy = TabularPolicy | npt.ArrayLike | None
-
 
 F = TypeVar("F", bound=Field, covariant=True)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +50,9 @@ class Values(Generic[F]):
     q: F
     v: F
     after: FloatArray  # (folds, S) V after the last of the log's steps
-    fits: tuple[FittedModel, ...] = ()
+    fits: tuple[Any, ...] = ()  # FittedModel, or RowValues
     folds: Folds | None = None
+    times: IntArray | None = None  # (S,) the step of each row, where rows are states; else any state any step
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +62,7 @@ class _Solved:
     q: Table  # (T, S, A)
     v: Table  # (T, S)
     after: FloatArray  # (S,)
-    settled: bool
+    until_end: UntilEnd | None  # where they are settled
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +75,15 @@ class Question:
       gamma: discount in (0, 1].
       options: see `deadweight.question.options`.
       workers: threads of a fold in memory.
-      paths: epsilon paths that were made already; see `deadweight.negligible.path`.
+      by_duration: rewards are discounted by durations already, and gamma is 1; see `log.durations`.
+      asked_gamma: the discount that was asked for, where it is another.
+      cut_weights: how rows stand for those that were cut off; None where they do not.
+      behaviour_flags: what must be known of where the behaviour policy comes from.
+      known: facts of the log that were found for other policies already.
+      keeps_influences: those of all episodes on a blend's estimates are kept, for a comparison.
+      paths: epsilon paths, and evidence for a blend, that were made already; see
+        `deadweight.negligible.epsilon_path` and `deadweight.blend.evidence`.
+      sums: what was summed already, by key; see `deadweight.answers.summing`.
     """
 
     parts: Log
@@ -80,11 +91,35 @@ class Question:
     gamma: float = 1.0
     options: Options = field(default_factory=Options)
     workers: int = 1
+    behaviour_flags: tuple[str, ...] = ()
+    known: Facts | None = field(default=None, repr=False)
+    keeps_influences: bool = False
+    by_duration: bool = False
+    asked_gamma: float | None = None
+    cut_weights: CutWeights | None = None
     paths: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
+    sums: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     def about(self, log: Trajectories) -> Question:
         """The same question about some of the episodes of its log."""
-        return replace(self, parts=in_memory(log))
+        return replace(self, parts=in_memory(log), known=None)
+
+    def made_once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What was made under this key before, or is made now and kept in `sums`."""
+        if key not in self.sums:
+            self.sums[key] = make()
+        found: T = self.sums[key]
+        return found
+
+    @cached_property
+    def facts(self) -> Facts:
+        """What is known of the log."""
+        return Facts(self.parts, self.workers) if self.known is None else self.known
+
+    @property
+    def shape(self) -> Shape:
+        """Number of states and of actions, of log and policies."""
+        return self.pair.n_states, self.pair.n_actions
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -94,7 +129,7 @@ class Question:
     @property
     def n(self) -> int:
         """Number of episodes."""
-        return sum(self.sizes)
+        return self.parts.census.n
 
     @property
     def horizon(self) -> int:
@@ -110,18 +145,22 @@ class Question:
     @cached_property
     def counts(self) -> Counts:
         """Transition counts of the log."""
-        _ = self.time_limit  # first: it says what the last steps lead to
-        return count(self.parts, self.pair.n_states, self.pair.n_actions, self.workers)
+        return self.facts.counts(self.shape)
+
+    def count_folds(self, folds: int) -> None:
+        """Take the counts of so many folds with those of the log, in one pass, if neither is there yet."""
+        if self.options.model is None and self.parts.has_states:  # of rows there is nothing to count
+            self.facts.count_folds(folds, self.shape)
 
     @cached_property
     def visits(self) -> FloatArray:
         """(S,) visits of each state."""
-        at_hand = self.parts.visits(self.pair.n_states)
+        at_hand = None if self.facts.has_counts(self.shape) else self.parts.visits(self.pair.n_states)
         return self.counts.visits_by("state") if at_hand is None else at_hand
 
     def share_of(self, drop: Field) -> float:
         """Share of the logged steps that a drop drops."""
-        if self.parts.has_rows:
+        if self.parts.has_rows and not (isinstance(drop, Table) and self.parts.has_states):
             return np.count_nonzero(drop.along(self.parts[0])) / self.parts.n_steps
         mask = table_of(drop, "A log that is read in parts needs a drop of states", "Pass states.")
         return float(self.visits[mask].sum() / self.visits.sum())
@@ -134,9 +173,14 @@ class Question:
     @cached_property
     def model(self) -> TabularMDP:
         """The model in use: the given one, or the fitted one."""
-        given = self.options.model
+        given = self._given_model
         if given is None:
-            return mdp_from_counts(self.counts, self.horizon, self.options.unseen)
+            return self.facts.model(self.shape, self.options.unseen)
+        if self.by_duration:
+            raise OptionError(
+                "model= does not say how long steps take, and this log has durations.",
+                fix="Leave model out, or use gamma=1.0.",
+            )
         if given.r.shape != (self.pair.n_states, self.pair.n_actions):
             raise OptionError(
                 f"model has {given.n_states} states and {given.n_actions} actions; log and policies have "
@@ -144,6 +188,29 @@ class Question:
                 fix="Number states and actions of the model as in the log and the policies.",
             )
         return given
+
+    @property
+    def _given_model(self) -> TabularMDP | None:
+        """The model that the user gives; values row by row make a question of rows."""
+        given = self.options.model
+        assert given is None or isinstance(given, TabularMDP)
+        return given
+
+    @property
+    def discount(self) -> float:
+        """Gamma as it was asked for."""
+        return self.gamma if self.asked_gamma is None else self.asked_gamma
+
+    def discounted(self, field: Field) -> Field:
+        """Values as an estimate weighs them: with what each row counts, where that is not the same."""
+        return ByDuration(field) if self.by_duration or self.cut_weights is not None else field
+
+    @cached_property
+    def chain(self) -> TabularMDP:
+        """The model's transitions as they are, without a discount that durations have put into them."""
+        if not self.by_duration:
+            return self.model
+        return mdp_from_counts(self.counts.without_durations(), self.horizon, self.options.unseen)
 
     @property
     def time_limit(self) -> int | None:
@@ -163,10 +230,10 @@ class Question:
     @property
     def has_end(self) -> bool:
         """Whether the model has no horizon, of its own or by a cut: then it is solved until it settles."""
-        given = self.options.model
+        given = self._given_model
         return (
             self.options.solve == "settled"
-            and (given is None or given.horizon is None)
+            and (given is None or not given.has_limit)
             and self.time_limit is None
             and self.terminated == self.n
         )
@@ -177,6 +244,11 @@ class Question:
         model = self.model  # first: the pass for its counts takes a stored log's census as well
         return self._settled(model) if self.has_end else None
 
+    @property
+    def unsettled(self) -> bool:
+        """Whether values were to settle, and have not."""
+        return self.has_end and self.settled is None
+
     @cached_property
     def model_horizon(self) -> int:
         """Steps over which a model that is not settled is solved, at least the longest episode.
@@ -184,8 +256,8 @@ class Question:
         A given model may have a horizon of its own, and a fitted one that of a time limit which no episode
         has reached; else it is the longest episode.
         """
-        given = self.options.model
-        own = given.horizon if given is not None else None
+        given = self._given_model
+        own = given.horizon if given is not None and given.has_limit else None
         if own is None and self.options.solve == "settled":
             own = self.time_limit
         return max(self.horizon, own or 0)
@@ -193,6 +265,27 @@ class Question:
     def pi_e(self, what: str) -> FloatArray:
         """(S, A) pi_e of all actions, which `what` needs."""
         return self.pair.require_pi_e(what)
+
+    @cached_property
+    def reached(self) -> FloatArray:
+        """(T, S) the probability of each state at each step of the log under pi_e, in the model."""
+        return occupancies(self.chain, self.pi_e("Visits under pi_e"), self.horizon)
+
+    @cached_property
+    def occupancy(self) -> FloatArray:
+        """(S,) sum over the steps of the model of gamma^t times the probability of each state under pi_e."""
+        if self.settled is not None:
+            return self.settled.occupancy
+        reached = self.reached
+        if self.model_horizon > len(reached) or self.chain is not self.model:
+            reached = occupancies(self.model, self.pi_e("Visits under pi_e"), self.model_horizon)
+        total: FloatArray = powers(self.gamma, len(reached)) @ reached
+        return total
+
+    def unseen_errors(self, squares: SquaresByState) -> FloatArray:
+        """(S, A) what pairs that the fitted model hardly saw could do to its value."""
+        pi_e, visits = self.pi_e("What was hardly seen"), self.counts.visits()
+        return unseen_errors(squares, self.occupancy, pi_e, visits)
 
     @property
     def can_solve_model(self) -> bool:
@@ -202,6 +295,21 @@ class Question:
         if self.parts.known is None:
             _ = self.counts  # whose pass over the parts finds the horizon as well
         return self.horizon * self.pair.pi_e.size <= MOST_VALUES
+
+    @property
+    def row_values(self) -> RowValues | None:
+        """Values row by row, where states have no labels."""
+        return None
+
+    @property
+    def has_values(self) -> bool:
+        """Whether there may be action values of pi_e at all."""
+        return self.pair.pi_e is not None
+
+    @property
+    def has_solved(self) -> bool:
+        """Whether anybody has asked for them yet."""
+        return "values" in vars(self) or self.row_values is not None
 
     @cached_property
     def values(self) -> Values[Table]:
@@ -214,7 +322,7 @@ class Question:
     def cross_fitted_values(self) -> Values[Field]:
         """Q and V with models that have not seen the episodes they are used on, if that is asked for."""
         folds = self.options.cross_fit
-        return self.values if folds == 0 else self.cross_fitted(folds)
+        return self.cross_fitted(folds) if folds else self.values
 
     def cross_fitted(self, count: int) -> Values[Field]:
         """The same with so many folds; a given model has seen no episode at all."""
@@ -234,12 +342,10 @@ class Question:
                 f"cross_fit={count} needs a log of at least {count} episodes; found {self.n}.",
                 fix="Use fewer folds, or cross_fit=0.",
             )
-        _ = self.time_limit  # first: it says what the last steps lead to
-        folds = Folds.of(count, self.sizes)
-        size = (self.pair.n_states, self.pair.n_actions)
+        folds, counted = self.facts.counts_without(count, self.shape)
+        models = self.facts.models_without(count, self.shape, self.options.unseen)
         solved, fits = [], []
-        for fold, counts in enumerate(counts_without(self.parts, folds, *size, self.workers)):
-            model = mdp_from_counts(counts, self.horizon, self.options.unseen)
+        for fold, (model, counts) in enumerate(zip(models, counted, strict=True)):
             solved.append(self._solve(model))
             fits.append(self._fit(solved[-1], model, counts, fold, folds))
         q, v = tuple(one.q for one in solved), tuple(one.v for one in solved)
@@ -256,12 +362,11 @@ class Question:
     ) -> FittedModel:
         """A fitted model with what its influence needs."""
         pi_e, v = self.pi_e("A model of the log"), solved.v.values
-        if not solved.settled and self.model_horizon > self.horizon:  # a time limit that nobody reached
+        if solved.until_end is None and self.model_horizon > self.horizon:  # a time limit that nobody reached
             later = [v_t for _, _, v_t in backward(model, pi_e, self.model_horizon, self.gamma)]
             v = np.stack(later[::-1])
-        return FittedModel(
-            model, counts, pi_e, v, solved.settled, self.gamma, self.options.unseen, fold, folds
-        )
+        chain, unseen = solved.until_end, self.options.unseen
+        return FittedModel(model, counts, pi_e, v, chain is not None, self.gamma, unseen, fold, folds, chain)
 
     @cached_property
     def gain(self) -> FloatArray:
@@ -294,7 +399,7 @@ class Question:
 
     def _solve(self, model: TabularMDP) -> _Solved:
         require(
-            NUMBER * float(self.horizon) * (model.r.size + model.n_states) * max(self.options.cross_fit, 1),
+            NUMBER * float(self.horizon) * (model.r.size + model.n_states) * (self.options.cross_fit or 1),
             f"Q of {self.horizon:,} steps x {model.n_states:,} states x {model.n_actions:,} actions",
             "Use coarser states, or estimators without a model (WIS, WPDIS).",
         )
@@ -305,49 +410,14 @@ class Question:
             settled = self.settled if model is self.model else self._settled(model)
             if settled is not None:
                 q[:], v[:] = settled.q, settled.v
-                return _solved(q, v, settled.v, True)
+                return _solved(q, v, settled.v, settled.until_end)
         for t, q_t, v_t in backward(model, self.pi_e("A model of the log"), self.model_horizon, self.gamma):
             if t < self.horizon:
                 q[t], v[t] = q_t, v_t
             elif t == self.horizon:
                 after = v_t
-        return _solved(q, v, after, False)
+        return _solved(q, v, after, None)
 
 
-def _solved(q: FloatArray, v: FloatArray, after: FloatArray, settled: bool) -> _Solved:
-    return _Solved(Table(q, by_time=True, by_action=True), Table(v, by_time=True), after, settled)
-
-
-def ask(
-    log: LogLike,
-    pi_e: Policy = None,
-    pi_b: Policy = None,
-    gamma: float = 1.0,
-    options: Options | None = None,
-    workers: int = 1,
-) -> Question:
-    """The question about a log, in memory or stored, with policies in the user's own order.
-
-    What the policies make unnecessary is not read from a stored log.
-    """
-    parts = as_log(log)
-    unused = [
-        column for column, policy in (("target_prob", pi_e), ("behaviour_prob", pi_b)) if policy is not None
-    ]
-    pair = pair_policies(parts.labels, pi_e, pi_b)
-    return ask_pair(parts, pair, gamma, options, workers, unused)
-
-
-def ask_pair(
-    log: Log,
-    pair: PolicyPair,
-    gamma: float = 1.0,
-    options: Options | None = None,
-    workers: int = 1,
-    unused: Sequence[str] = (),
-) -> Question:
-    """The same with policies in the order of the log; no step of it may be one that pi_b never takes."""
-    check_gamma(gamma)
-    zeros = pair.pi_b is not None and bool((pair.pi_b == 0).any())
-    parts = log.viewed(partial(refuse_unsupported, pair) if zeros else None, unused)
-    return Question(parts, pair, gamma, Options() if options is None else options, workers)
+def _solved(q: FloatArray, v: FloatArray, after: FloatArray, until_end: UntilEnd | None) -> _Solved:
+    return _Solved(Table(q, by_time=True, by_action=True), Table(v, by_time=True), after, until_end)

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.errors import DropError, EstimationError, first_few
+from deadweight.errors import DropError, EstimationError, assume, first_few
+from deadweight.log.features import require_labels
 from deadweight.log.interface import LogLike
 from deadweight.log.labels import plain, positions
 from deadweight.log.state_sets import StateSet
@@ -25,17 +26,22 @@ from deadweight.typing import BoolArray
 class Drop:
     """Which ratios are dropped.
 
-    Exactly one of `states` and `steps` is given: a set of states, or one flag for each step of the log.
+    At most one of these is given: a set of states, one flag for each step of the log, or, where each row is a
+    state of its own, one flag for each row, with a word on where they come from.
     """
 
     states: StateSet | None = None
     steps: BoolArray | None = None
+    rows: BoolArray | None = None
+    said: str = "single steps, as given"
 
     @cached_property
     def field(self) -> Field | None:
         """True where the ratio of a step is dropped; None where none is."""
         if self.steps is not None:
             return Column(self.steps)
+        if self.rows is not None:
+            return Table(self.rows)
         return None if self.states is None else Table(self.states.mask)
 
     def weighting(self, pair: PolicyPair) -> Weighting:
@@ -50,8 +56,8 @@ class Drop:
     @property
     def origin(self) -> str:
         """Where the drop comes from, in words."""
-        if self.steps is not None:
-            return "single steps, as given"
+        if self.steps is not None or self.rows is not None:
+            return self.said
         return "none" if self.states is None else self.states.origin
 
     def flags(self, log: Trajectories) -> BoolArray:
@@ -59,7 +65,9 @@ class Drop:
         return np.zeros(log.n_steps, dtype=bool) if self.field is None else self.field.along(log)
 
     def mask(self, n_states: int) -> BoolArray:
-        """(S,) dropped states; none for a per-step drop."""
+        """(S,) dropped states, or rows where each is a state; none for a per-step drop."""
+        if self.rows is not None:
+            return self.rows
         return np.zeros(n_states, dtype=bool) if self.states is None else self.states.mask
 
     def mask_for(self, what: str, n_states: int) -> BoolArray:
@@ -70,6 +78,14 @@ class Drop:
 
 
 NOTHING_DROPPED = Drop()
+MASK = "given as a mask"
+
+
+def chosen_drop(question: Question, states: StateSet) -> Drop:
+    """The drop of a set that a rule has chosen: of states, or of single steps where these have no labels."""
+    if question.parts.has_states:
+        return Drop(states=states)
+    return Drop(rows=states.mask, said=states.origin)
 
 
 def given_drop(drop: Any, pair: PolicyPair, log: LogLike) -> Drop:
@@ -82,6 +98,7 @@ def given_drop(drop: Any, pair: PolicyPair, log: LogLike) -> Drop:
     if isinstance(drop, Drop):
         return drop
     if isinstance(drop, StateSet):
+        require_labels(log, "A set of states to drop")
         return Drop(states=_from_state_set(drop, pair))
     array = drop if isinstance(drop, np.ndarray) else None
     if array is None and not isinstance(drop, (str, bytes)) and _all_booleans(drop):
@@ -93,7 +110,10 @@ def given_drop(drop: Any, pair: PolicyPair, log: LogLike) -> Drop:
             f"drop must be None, a rule, a StateSet, a list of states or a boolean array; found {drop!r}.",
             fix='Rules are "auto", "q-gap:1.0", "covariance:0.01" and "return-test:0.05".',
         )
-    return Drop(states=_from_labels(list(drop), pair))
+    require_labels(log, "A list of states to drop")
+    labels = list(drop)
+    _refuse_flags_as_numbers(labels, pair, log)
+    return Drop(states=_from_labels(labels, pair))
 
 
 def drop_of(question: Question, drop: Any) -> Drop:
@@ -101,10 +121,21 @@ def drop_of(question: Question, drop: Any) -> Drop:
     found = given_drop(drop, question.pair, question.parts)
     if found.steps is not None and not question.parts.has_rows:
         raise EstimationError(
-            "One flag a step needs a log in memory; this one is read in parts.",
+            "One flag for each step needs a log in memory; this one is read in parts.",
             fix="Pass states instead, or read the log into memory with deadweight.read.",
         )
+    if found.states is not None and found.states.origin == MASK and question.parts.has_rows:
+        _tell_of_two_readings(np.asarray(drop), found, question.parts[0])
     return found
+
+
+def _tell_of_two_readings(flags: BoolArray, read: Drop, log: Trajectories) -> None:
+    if len(flags) == log.n_steps and (read.flags(log) != flags).any():
+        assume(
+            f"drop has {len(flags)} flags, and there are as many steps as states: they were taken as one "
+            "flag for each state. Say so by a list of state labels; one flag for each step cannot be told "
+            "apart in so small a log."
+        )
 
 
 def _all_booleans(drop: Any) -> bool:
@@ -114,18 +145,41 @@ def _all_booleans(drop: Any) -> bool:
 
 
 def _from_flags(flags: BoolArray, pair: PolicyPair, log: LogLike) -> Drop:
-    # A mask that fits both readings is taken as one flag a state, the common case.
-    if flags.ndim == 1 and log.n_states <= len(flags) <= pair.n_states:
+    if not log.has_states and flags.shape == (log.n_steps,):
+        return Drop(rows=np.concatenate([flags, np.zeros(pair.n_states - log.n_steps, dtype=bool)]))
+    by_step = flags.shape == (log.n_steps,)
+    if log.has_states and flags.ndim == 1 and _is_by_state(len(flags), by_step, pair, log):
         mask = np.zeros(pair.n_states, dtype=bool)
         mask[: len(flags)] = flags
-        return Drop(states=StateSet(mask, pair.state_labels, "given as a mask"))
-    if flags.shape == (log.n_steps,):
+        return Drop(states=StateSet(mask, pair.state_labels, MASK))
+    if by_step:
         return Drop(steps=flags)
+    by_state = (
+        f"one flag for each state ({pair.n_states}) or step" if log.has_states else "one flag for each step"
+    )
     raise DropError(
-        f"A boolean drop needs one flag a state ({pair.n_states}) or one a step ({log.n_steps}); found shape "
-        f"{flags.shape}.",
+        f"A boolean drop needs {by_state} ({log.n_steps}); found shape {flags.shape}.",
         fix="Pass a list of state labels instead, or a mask of one of these lengths.",
     )
+
+
+def _is_by_state(length: int, by_step: bool, pair: PolicyPair, log: LogLike) -> bool:
+    """Whether a mask is one flag a state. One that has the length of the steps as well is taken so only if it
+    is exactly as long as the log or the policies have states; it is the common case then."""
+    if by_step:
+        return length in (log.n_states, pair.n_states)
+    return log.n_states <= length <= pair.n_states
+
+
+def _refuse_flags_as_numbers(labels: list[Any], pair: PolicyPair, log: LogLike) -> None:
+    """A mask of 0 and 1 is no list of the states 0 and 1, which would name each of them once."""
+    twice = len(labels) > 2 and all(plain(label) in (0, 1) for label in labels)
+    if twice and len(labels) in (log.n_states, pair.n_states, log.n_steps):
+        raise DropError(
+            f"drop has {len(labels)} numbers, all of them 0 or 1: that is neither a list of states, which "
+            "names each once, nor flags, which are True or False.",
+            fix="Make flags of them: drop=np.asarray(drop, dtype=bool); or name each state once.",
+        )
 
 
 def _from_labels(labels: list[Any], pair: PolicyPair) -> StateSet:
@@ -147,9 +201,13 @@ def _from_state_set(states: StateSet, pair: PolicyPair) -> StateSet:
         plain(a) == plain(b) for a, b in zip(states.labels, pair.state_labels, strict=True)
     ):
         return states
-    moved = _from_labels([label for label in states.states if label in set(_plain(pair))], pair)
+    known = {plain(label) for label in pair.state_labels}
+    found = [label for label in states.states if label in known]
+    if states.states and not found:
+        raise DropError(
+            f"None of the states of the set to drop, such as {first_few(states.states)}, is one of the log's "
+            "or the policies'.",
+            fix=f"States are labelled {first_few(plain(label) for label in pair.state_labels)}.",
+        )
+    moved = _from_labels(found, pair)
     return StateSet(moved.mask, pair.state_labels, states.origin)
-
-
-def _plain(pair: PolicyPair) -> list[Any]:
-    return [plain(label) for label in pair.state_labels]

@@ -14,6 +14,8 @@ from typing import Any
 
 from deadweight.errors import OptionError, did_you_mean
 from deadweight.mdp.tabular import TabularMDP
+from deadweight.question.cut_weights import WAYS
+from deadweight.values.row_values import RowLearner
 
 CHOICES: Mapping[str, tuple[str | None, ...]] = MappingProxyType(
     {
@@ -25,6 +27,7 @@ CHOICES: Mapping[str, tuple[str | None, ...]] = MappingProxyType(
         "given": ("state", "reward", "return"),
         "unseen": ("pool", "terminate", "mean"),
         "solve": ("settled", "longest"),
+        "cut_weights": (None, "auto", *WAYS),
     }
 )
 
@@ -54,14 +57,19 @@ class Options:
       variance: INCRIS compares the variance of the "estimator" (Var / n) or, as published, of the "sample".
       ended_ratios: ended episodes enter INCRIS with their own ratios ("absorb") or with A = B = "one".
       drop_first: DRSIS may drop the first step's ratio; False as published.
-      cross_fit: folds of a cross-fitted DR model; 0 fits and evaluates on the same episodes.
+      cross_fit: folds of a cross-fitted DR model; 0 fits and evaluates on the same episodes. None: 0 where
+        states have labels, 5 where features describe them.
       mode: of SDRE; None chooses by how the episodes end.
       unseen_actions: TMIS "renormalise"s pi_e over the actions seen, or counts unseen ones as "zero".
       given: what CIS conditions on.
-      model: a `TabularMDP` to use instead of the fitted one.
+      model: a `TabularMDP` to use instead of the fitted one, or, row by row, `LinearQ`, `RegressorQ` or
+        `GivenQ`.
       unseen: what an unseen (s, a) does in the fitted model; see `fit_mdp`.
       solve: a model without a horizon of its own is solved until its values are "settled" if no episode was
         cut, over the longest episode's steps otherwise; or always over the "longest" episode's.
+      cut_weights: rows that were seen stand for those that were cut off, by the chance of being cut: "all",
+        "step", "state", "pair", "state-step" or "auto"; see `deadweight.question.cut_weights`. None: what was
+        cut off counts as nothing.
       return_range: lowest and highest return that an episode can have, for intervals that hold in any sample.
       bias_trust: how many times the estimated biases the "auto" interval allows for.
       cross_check: the "auto" interval also allows for the distance between an estimate that leans on weights
@@ -75,13 +83,14 @@ class Options:
     variance: str = "estimator"
     ended_ratios: str = "absorb"
     drop_first: bool = True
-    cross_fit: int = 0
+    cross_fit: int | None = None
     mode: str | None = None
     unseen_actions: str = "renormalise"
     given: str = "state"
-    model: TabularMDP | None = None
+    model: TabularMDP | RowLearner | None = None
     unseen: str = "pool"
     solve: str = "settled"
+    cut_weights: str | None = None
     return_range: tuple[float, float] | None = None
     bias_trust: float = 1.0
     cross_check: bool = True
@@ -94,23 +103,51 @@ class Options:
             if value not in choices:
                 known = [choice for choice in choices if choice is not None]
                 hint = did_you_mean(str(value), known)
-                raise OptionError(f"{name} must be one of {', '.join(known)}; found {value!r}.{hint}")
+                raise OptionError(
+                    f"{name} must be one of {', '.join(known)}; found {value!r}.{hint}",
+                    fix=f"For example {name}={known[0]!r}.",
+                )
         if self.window is not None and not (_is_whole(self.window) and self.window >= 1):
-            raise OptionError(f"window must be a whole number of at least 1, or None; found {self.window!r}.")
-        if not (_is_whole(self.cross_fit) and (self.cross_fit == 0 or self.cross_fit >= 2)):
-            raise OptionError(f"cross_fit must be 0, or 2 or more folds; found {self.cross_fit!r}.")
-        if self.model is not None and not isinstance(self.model, TabularMDP):
-            raise OptionError(f"model must be a TabularMDP; found {type(self.model).__name__}.")
+            raise OptionError(
+                f"window must be a whole number of at least 1, or None; found {self.window!r}.",
+                fix="For example window=10.",
+            )
+        folds = self.cross_fit
+        if folds is not None and not (_is_whole(folds) and (folds == 0 or folds >= 2)):
+            raise OptionError(
+                f"cross_fit must be 0, or 2 or more folds; found {self.cross_fit!r}.",
+                fix="For example cross_fit=5.",
+            )
+        if self.model is not None and not isinstance(self.model, TabularMDP | RowLearner):
+            raise OptionError(
+                f"model must be a TabularMDP, LinearQ, RegressorQ or GivenQ; found "
+                f"{type(self.model).__name__}.",
+                fix="Values that are there already are GivenQ(q); a regressor goes into RegressorQ(it).",
+            )
         if self.return_range is not None:
             object.__setattr__(self, "return_range", _checked_range(self.return_range))
         if not (isinstance(self.bias_trust, int | float) and 0 <= self.bias_trust < math.inf):
-            raise OptionError(f"bias_trust must be a number of at least 0; found {self.bias_trust!r}.")
+            raise OptionError(
+                f"bias_trust must be a number of at least 0; found {self.bias_trust!r}.",
+                fix="For example bias_trust=1.0.",
+            )
         if not isinstance(self.cross_check, bool):
-            raise OptionError(f"cross_check must be True or False; found {self.cross_check!r}.")
+            raise OptionError(
+                f"cross_check must be True or False; found {self.cross_check!r}.",
+                fix="For example cross_check=True.",
+            )
         if not (_is_whole(self.resamples) and self.resamples >= 1):
-            raise OptionError(f"resamples must be a whole number of at least 1; found {self.resamples!r}.")
+            raise OptionError(
+                f"resamples must be a whole number of at least 1; found {self.resamples!r}.",
+                fix="For example resamples=1000.",
+            )
         if not _is_whole(self.seed):
-            raise OptionError(f"seed must be a whole number; found {self.seed!r}.")
+            raise OptionError(f"seed must be a whole number; found {self.seed!r}.", fix="For example seed=0.")
+
+
+# Arguments of the verbs, which a misspelt option may mean, and those of `deadweight.read`.
+ARGUMENTS = ("estimators", "drop", "baseline", "gamma", "interval", "level", "also", "background", "workers")
+READING = ("columns", "time_format", "fill_reward", "time_limit", "features")
 
 
 def read_options(given: Mapping[str, Any]) -> Options:
@@ -119,8 +156,10 @@ def read_options(given: Mapping[str, Any]) -> Options:
     for name in given:
         if name not in known:
             raise OptionError(
-                f"There is no option {name!r}.{did_you_mean(name, known)}",
-                fix=f"Options are: {', '.join(known)}.",
+                f"There is no option {name!r}.{did_you_mean(name, [*known, *ARGUMENTS])}",
+                fix=f"Read the log with it: deadweight.read(path, {name}=...)."
+                if name in READING
+                else f"Options are: {', '.join(known)}.",
             )
     return Options(**given)
 

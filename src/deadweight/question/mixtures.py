@@ -1,0 +1,177 @@
+r"""Several old policies as one: the propensities of their mixture.
+
+A log that J policies have made, policy j a share alpha_j of its episodes, is a log of one policy that draws j
+first and keeps to it. Seen from outside, that policy takes action a after the history h_t with probability
+
+.. math:: b(a \mid h_t) = \sum_j p_j(h_t)\, \pi_j(a \mid s_t), \qquad
+   p_j(h_t) \propto \alpha_j \prod_{u<t} \pi_j(a_u \mid s_u)
+
+so that it is one column of propensities, with which every estimator works as it is, and its products are
+those of the balance heuristic: prod_t b = sum_j alpha_j prod_t pi_j. Unlike the propensities of each
+episode's own policy it does not need every old policy to do whatever the new one does: one of them is enough.
+
+Reference: Veach and Guibas (1995), Optimally combining sampling techniques for Monte Carlo rendering.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from deadweight.errors import DataError, PolicyError, SupportError, did_you_mean, first_few
+from deadweight.log.interface import in_memory, require_log
+from deadweight.log.labels import plain
+from deadweight.log.trajectories import Trajectories
+from deadweight.policy.behaviour import estimate_behaviour
+from deadweight.question.understanding import paired
+from deadweight.sums.old_policies import members_of
+from deadweight.typing import FloatArray, IntArray
+
+
+def mixture_propensities(log: Trajectories, policies: Mapping[Any, Any]) -> FloatArray:
+    """The probability of each logged action under the mixture of a log's old policies.
+
+    Args:
+      log: with `behaviour_ids`, one an episode.
+      policies: the policy of each id; the policy of an id that is left out is counted from its own episodes.
+
+    Returns:
+      (steps,) probabilities in (0, 1], for `log.with_propensities(...)`. Passing `pi_b=policies` to
+      `estimate` and `evaluate` does that.
+
+    Example:
+      >>> log = Trajectories([0, 0], [0, 1], [1.0, 0.0], [0, 1, 2], behaviour_ids=["v1", "v2"])
+      >>> mixture_propensities(log, {"v1": [[0.9, 0.1]], "v2": [[0.2, 0.8]]})
+      array([0.55, 0.45])
+    """
+    return mixture_of(require_log(log), policies).propensities
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """A log's old policies as one.
+
+    Attributes:
+      ids: of the old policies, in the order in which they occur.
+      shares: (J,) of the episodes.
+      propensities: (steps,) of the mixture.
+      counted: ids whose policy was not given, and was counted from their episodes.
+    """
+
+    ids: tuple[Any, ...]
+    shares: FloatArray
+    propensities: FloatArray
+    counted: tuple[Any, ...]
+
+
+def mixture_of(log: Trajectories, policies: Mapping[Any, Any]) -> Mixture:
+    """The old policies of a log, each given or counted, as one."""
+    if log.behaviour_ids is None:
+        raise without_ids()
+    ids = tuple(dict.fromkeys(log.behaviour_ids))
+    member = members_of(log.behaviour_ids, ids)
+    given = by_id(ids, policies)
+    counted = tuple(label for label in ids if label not in given)
+    if counted and not log.has_states:
+        raise PolicyError(
+            f"pi_b has no policy for {first_few(counted)}, and it cannot be counted: this log has features "
+            "for states.",
+            fix="Give one for every id; or learn one for all: pi_b=deadweight.fit_behaviour(log).",
+        )
+    shares = np.bincount(member, minlength=len(ids)) / log.n_episodes
+    tables = [
+        given[label] if label in given else estimate_behaviour(log.select(member == j))
+        for j, label in enumerate(ids)
+    ]
+    probs = np.stack(
+        [logged_probabilities(log, table, label) for label, table in zip(ids, tables, strict=True)]
+    )
+    refuse_impossible(log, ids, member, probs)
+    return Mixture(ids, shares, mixed_propensities(log, probs, shares), counted)
+
+
+def without_ids() -> DataError:
+    """The error of a log that lacks the ids."""
+    return DataError(
+        "Several old policies were given, and the log does not say which episodes each of them made.",
+        fix="Add a column behaviour_id, or Trajectories(..., behaviour_ids=...): one id an episode.",
+    )
+
+
+def logged_probabilities(log: Trajectories, policy: Any, label: Any = None) -> FloatArray:
+    """(steps,) the probability that a policy gives to each logged action; `label` names it in messages."""
+    # Only this policy is looked at, so it does not matter what the propensities are.
+    any_log = in_memory(log.with_propensities(np.ones(log.n_steps)))
+    with saying_which(label):
+        parts, pair = paired(any_log, policy, None)
+    found: FloatArray = pair.evaluation.along(parts[0])
+    return found
+
+
+@contextmanager
+def saying_which(label: Any) -> Iterator[None]:
+    """Whatever is wrong with an old policy is said of this one."""
+    try:
+        yield
+    except PolicyError as error:
+        told = error.problem.replace("pi_e", "it")
+        raise PolicyError(f"The old policy {plain(label)!r} does not fit: {told}", fix=error.fix) from None
+
+
+def by_id(ids: tuple[Any, ...], policies: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Policies by the ids of the log; an id may be written as text."""
+    written = {str(label): label for label in ids}
+    found: dict[Any, Any] = {}
+    for key, policy in policies.items():
+        label = key if key in ids else written.get(str(key))
+        if label is None:
+            raise PolicyError(
+                f"pi_b has a policy for {plain(key)!r}, which made no episode of the log."
+                f"{did_you_mean(str(key), written)}",
+                fix=f"The log's ids are {first_few(ids)}.",
+            )
+        found[label] = policy
+    return found
+
+
+def refuse_impossible(log: Trajectories, ids: tuple[Any, ...], member: IntArray, probs: FloatArray) -> None:
+    """An episode cannot hold an action that its own policy never takes."""
+    own = probs[np.repeat(member, log.lengths), np.arange(log.n_steps)]
+    rows = np.flatnonzero(~(own > 0))
+    if rows.size == 0:
+        return
+    row = int(rows[0])
+    episode = int(np.searchsorted(log.offsets, row, side="right")) - 1
+    raise SupportError(
+        f"The old policy {plain(ids[member[episode]])!r} gives probability 0 to action "
+        f"{plain(log.action_labels[log.actions[row]])!r} in state "
+        f"{plain(log.state_labels[log.states[row]])!r}, which it took in {log.where(row)} "
+        f"({rows.size:,} such steps).",
+        fix="Correct that policy, or the ids; or leave it out of pi_b, and it is counted from its episodes.",
+    )
+
+
+def mixed_propensities(log: Trajectories, probs: FloatArray, shares: FloatArray) -> FloatArray:
+    """(steps,) of the mixture, step by step over all episodes that are still running.
+
+    The share of each policy, given what has happened, is kept as a logarithm: one that has become tiny can
+    grow again.
+    """
+    with np.errstate(divide="ignore"):
+        logs = np.log(probs)
+    by_length = np.argsort(-log.lengths, kind="stable")
+    starts, lengths = log.offsets[:-1][by_length], log.lengths[by_length]
+    believed = np.repeat(np.log(shares)[:, None], log.n_episodes, axis=1)  # (J, n)
+    mixed = np.empty(log.n_steps)
+    for t in range(log.horizon):
+        running = int(np.searchsorted(-lengths, -t, side="left"))
+        rows = starts[:running] + t
+        joint = believed[:, :running] + logs[:, rows]
+        total = np.logaddexp.reduce(joint, axis=0)
+        mixed[rows] = total
+        believed = joint - total  # the next one: given this action as well
+    return np.minimum(np.exp(mixed), 1.0)
