@@ -1,29 +1,30 @@
-"""How the sums of each built-in estimator are made from a question and its kept ratios."""
+"""How the sums of each built-in estimator are made from a question and its kept ratios.
+
+Families outside the default table are imported when they are built.
+"""
 
 from __future__ import annotations
 
 from deadweight.errors import EstimationError
-from deadweight.estimators.base import Family
-from deadweight.estimators.conditional import Conditional
 from deadweight.estimators.corrected import MissingAdvantage
-from deadweight.estimators.density_ratio import DensityRatio
-from deadweight.estimators.direct import Direct
+from deadweight.estimators.direct import Direct, DirectByRow
 from deadweight.estimators.doubly_robust import DoublyRobust
-from deadweight.estimators.incremental import Incremental
-from deadweight.estimators.marginalised import Marginalised
+from deadweight.estimators.family import Family
 from deadweight.estimators.per_decision import PerDecision
 from deadweight.estimators.product import ProductFamily, TermMaker
 from deadweight.estimators.trajectory import Behaviour, WholeEpisode
+from deadweight.log.features import require_labels
 from deadweight.question.core import Question, Values
 from deadweight.sums.fields import Field
 from deadweight.sums.weighting import Weighting
+from deadweight.typing import FloatArray
 
 
 def trajectory(question: Question, weighting: Weighting, corrected: bool) -> Family:
     """IS: whole-episode weights, for which per-step conventions are no matter."""
     makers: list[TermMaker] = [WholeEpisode()]
     if corrected:
-        makers.append(MissingAdvantage(question.delta, question.gain))
+        makers.append(MissingAdvantage(question.discounted(question.delta), question.gain))
     return ProductFamily(makers, weighting, question.gamma)
 
 
@@ -31,14 +32,14 @@ def per_decision(question: Question, weighting: Weighting, corrected: bool) -> F
     """PDIS."""
     makers: list[TermMaker] = [PerDecision()]
     if corrected:
-        makers.append(MissingAdvantage(question.delta, question.gain))
+        makers.append(MissingAdvantage(question.discounted(question.delta), question.gain))
     return ProductFamily(makers, weighting, question.gamma, question.options.finished)
 
 
 def missing_advantage(question: Question, weighting: Weighting, whole_episode: bool) -> Family:
     """m alone, minus the bias of the drop, by the conventions of the estimator that it belongs to."""
     finished = "absorb" if whole_episode else question.options.finished
-    makers = [MissingAdvantage(question.delta, question.gain)]
+    makers = [MissingAdvantage(question.discounted(question.delta), question.gain)]
     return ProductFamily(makers, weighting, question.gamma, finished)
 
 
@@ -49,12 +50,14 @@ def doubly_robust(question: Question, weighting: Weighting, corrected: bool) -> 
 
 def doubly_robust_by(question: Question, weighting: Weighting, values: Values[Field]) -> ProductFamily:
     """DR with these values."""
-    maker = DoublyRobust(values.q, values.v, question.pi_e("DR"))
+    maker = DoublyRobust(question.discounted(values.q), question.discounted(values.v), question.pi_e("DR"))
     return ProductFamily([maker], weighting, question.gamma, question.options.finished)
 
 
 def incremental(question: Question, weighting: Weighting, corrected: bool) -> Family:
     """INCRIS."""
+    from deadweight.estimators.incremental import Incremental
+
     options = question.options
     return Incremental(
         weighting,
@@ -70,6 +73,13 @@ def incremental(question: Question, weighting: Weighting, corrected: bool) -> Fa
 def direct(question: Question, weighting: Weighting, corrected: bool) -> Family:
     """DM."""
     pi_e = question.pi_e("DM")
+    fitted = question.row_values
+    if fitted is not None:
+        return DirectByRow(fitted)
+    return question.made_once((Direct,), lambda: _direct(question, pi_e))
+
+
+def _direct(question: Question, pi_e: FloatArray) -> Direct:
     counts = question.counts if question.options.model is None else None
     unseen, settled = question.options.unseen, question.settled
     return Direct(
@@ -79,9 +89,14 @@ def direct(question: Question, weighting: Weighting, corrected: bool) -> Family:
 
 def density_ratio(question: Question, weighting: Weighting, corrected: bool) -> Family:
     """SDRE, in the form that fits how the episodes end."""
-    if question.gamma < 1:
+    from deadweight.estimators.density_ratio import DensityRatio
+
+    require_labels(question.parts, "SDRE")
+    _refuse_cut_weights(question, "SDRE")
+    if question.discount < 1:
         raise EstimationError(
-            f"SDRE estimates an undiscounted average and needs gamma = 1; found gamma = {question.gamma:g}.",
+            "SDRE estimates an undiscounted average and needs gamma = 1; found gamma = "
+            f"{question.discount:g}.",
             fix="Use gamma=1.0, or another estimator such as MIS or WPDIS.",
         )
     mode = question.options.mode
@@ -103,23 +118,60 @@ def density_ratio(question: Question, weighting: Weighting, corrected: bool) -> 
 
 def marginalised(question: Question, weighting: Weighting, corrected: bool) -> Family:
     """MIS."""
+    from deadweight.estimators.marginalised import Marginalised
+
+    _refuse_durations(question, "MIS")
+    require_labels(question.parts, "MIS")
     return Marginalised(weighting, question.gamma)
 
 
 def tabular_marginalised(question: Question, weighting: Weighting, corrected: bool) -> Family:
     """TMIS."""
+    from deadweight.estimators.marginalised import Marginalised
+
+    _refuse_durations(question, "TMIS")
+    require_labels(question.parts, "TMIS")
     pi_e = question.pi_e("TMIS")
     return Marginalised(weighting, question.gamma, pi_e, question.options.unseen_actions)
 
 
 def conditional(question: Question, weighting: Weighting, corrected: bool) -> Family:
     """CIS."""
+    from deadweight.estimators.conditional import Conditional
+
+    if question.options.given != "return":
+        _refuse_durations(question, f"CIS given the {question.options.given}")
+    if question.options.given == "state":
+        require_labels(question.parts, "CIS given the state")
     return Conditional(weighting, question.gamma, question.options.given)
+
+
+def _refuse_durations(question: Question, name: str) -> None:
+    """Refuse what takes all episodes of a state and a step together, whatever each of their rows counts."""
+    _refuse_cut_weights(question, name)
+    if question.by_duration:
+        raise EstimationError(
+            f"{name} puts together episodes that are in the same state at the same step, and with durations "
+            "they are not at the same time.",
+            fix="Use gamma=1.0, or another estimator such as WPDIS, WDR or DM.",
+        )
+
+
+def _refuse_cut_weights(question: Question, name: str) -> None:
+    """Refuse what takes steps together that do not count alike."""
+    if question.cut_weights is not None:
+        raise EstimationError(
+            f"{name} puts together steps of many episodes, and with cut_weights they do not count alike.",
+            fix="Leave cut_weights out, or use another estimator such as WPDIS, WDR or BLEND.",
+        )
 
 
 def of_others(question: Question, weighting: Weighting, corrected: bool) -> Family:
     """BLEND."""
-    raise EstimationError("BLEND is made of other estimates and has no sums of its own.")
+    raise EstimationError(
+        "BLEND is made of other estimates and has no sums of its own.",
+        fix='Ask for it by its name: estimate("BLEND", log, pi_e, pi_b).',
+    )
 
 
 def behaviour(question: Question, weighting: Weighting, corrected: bool) -> Family:

@@ -16,7 +16,7 @@ from functools import partial
 
 import numpy as np
 
-from deadweight.estimators.base import Fit
+from deadweight.estimators.family import Fit
 from deadweight.sums.blocks import Block
 from deadweight.sums.summaries import KeyedSums
 from deadweight.sums.weighting import Weighting

@@ -35,6 +35,7 @@ class MissingAdvantage:
     delta: Field
     gain: FloatArray = field(compare=False)  # equal values of delta make equal terms
     n_groups = 1
+    lane = "lost"
 
     def __call__(self, block: WeightedBlock, gamma: float, finished: str) -> list[Terms]:
         """One term a step, zero where the ratio was kept; the weight goes on one step past the end."""

@@ -26,14 +26,13 @@ from typing import Any
 import numpy as np
 
 from deadweight.basics.arithmetic import sums_by
-from deadweight.estimators.base import Fit
+from deadweight.estimators.family import Fit
 from deadweight.estimators.simplex_qp import SimplexSolution, solution_gradient, solve_simplex_qp
 from deadweight.sums.blocks import Block
 from deadweight.sums.summaries import KeyedSums
 from deadweight.sums.weighting import Weighting
 from deadweight.typing import BoolArray, FloatArray, IntArray
 
-MODES = ("published", "corrected", "literal", "episodic", "policy")
 RIDGE = 1e-3
 SCALE = 50.0
 

@@ -2,24 +2,28 @@ r"""The direct method (DM): the value of pi_e in the fitted model, without any r
 
 .. math:: \hat G = \sum_s \hat d_0(s) \hat V_0(s)
 
-Its standard error is that of the influence of each episode on the first states, which is V_0, and on the
-model, see `deadweight.values.model_influence`.
+Its influence is that of each episode on the first states, which is V_0, and on the model, see
+`deadweight.values.model_influence`. Its standard error is that of the influence and of what pairs that were
+hardly seen could do, see `deadweight.values.hardly_seen`: both variances together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from deadweight.basics.memory import NUMBER, require
-from deadweight.estimators.base import Fit
-from deadweight.mdp.tabular import TabularMDP, backward
+from deadweight.estimators.family import Fit
+from deadweight.mdp.tabular import TabularMDP, state_values
 from deadweight.sums.blocks import Block
 from deadweight.typing import FloatArray
+from deadweight.values.hardly_seen import Surprise, at_steps
 from deadweight.values.model import Counts
 from deadweight.values.model_influence import FittedModel, ModelInfluence
+from deadweight.values.row_values import OfEpisodes, RowValues
 from deadweight.values.settling import Settled
 
 
@@ -71,27 +75,76 @@ class Direct:
 
     def finish(self, summary: Episodes, weighted: bool) -> Fit:
         """The model's value, and the influence of each episode on it."""
-        if self.settled is not None:
-            v = self.settled.v[None, :]
-        else:
-            require(
-                NUMBER * float(self.horizon) * self.model.n_states,
-                f"V of {self.horizon:,} steps x {self.model.n_states:,} states",
-                "Use coarser states, or estimators without a model (WIS, WPDIS).",
-            )
-            v = np.empty((self.horizon, self.model.n_states))
-            for t, _, v_t in backward(self.model, self.pi_e, self.horizon, self.gamma):
-                v[t] = v_t
+        v = self.v
         value = float(self.model.d0 @ v[0])
         if self.counts is None:
             return Fit(value, std_error=0.0)
-        settled = self.settled is not None
-        fitted = FittedModel(self.model, self.counts, self.pi_e, v, settled, self.gamma, self.unseen)
-        return Fit(value, influence=DirectInfluence(v[0], fitted.influence(self._start, summary.n)))
+        chain = None if self.settled is None else self.settled.until_end
+        fitted = FittedModel(
+            self.model, self.counts, self.pi_e, v, chain is not None, self.gamma, self.unseen, until_end=chain
+        )
+        return Fit(
+            value, influence=DirectInfluence(FirstStates(v[0]), fitted.influence(self._start, summary.n))
+        )
+
+    @cached_property
+    def v(self) -> FloatArray:
+        """(H, S) state values at the steps of the model; one row for all of them where they settle."""
+        if self.settled is not None:
+            return self.settled.v[None, :]
+        require(
+            NUMBER * float(self.horizon) * self.model.n_states,
+            f"V of {self.horizon:,} steps x {self.model.n_states:,} states",
+            "Use coarser states, or estimators without a model (WIS, WPDIS).",
+        )
+        return state_values(self.model, self.pi_e, self.horizon, self.gamma)
+
+    def surprise(self, steps: int) -> Surprise | None:
+        """The errors of the model's values on a log of so many steps; None for a given model."""
+        if self.counts is None:
+            return None
+        if self.settled is not None:
+            return Surprise(self.model, np.append(self.settled.v, 0.0)[None, :], self.gamma)
+        after = self.v[steps] if steps < len(self.v) else np.zeros(self.model.n_states)
+        return Surprise(self.model, at_steps(self.v[:steps], after), self.gamma)
 
     def _start(self, t: int) -> FloatArray | None:
         """The derivative by Q_t: that of V_0 in the first states."""
         return direct_start(self.model, self.pi_e) if t == 0 else None
+
+
+class DirectByRow:
+    """DM where states are rows: the mean of V at the first row of each episode."""
+
+    def __init__(self, values: RowValues) -> None:
+        self.values = values
+
+    @property
+    def key(self) -> Hashable:
+        """One for each model."""
+        return ("direct", self.values)
+
+    def summarise(self, block: Block) -> Episodes:
+        """Nothing to sum: the model has it all."""
+        return Episodes(block.n)
+
+    def finish(self, summary: Episodes, weighted: bool) -> Fit:
+        """The mean, and the influence of each episode on it."""
+        start = self.values.start
+        own = OfEpisodes(start)
+        model = self.values.start_influence
+        return Fit(float(start.mean()), influence=own if model is None else Together((own, model)))
+
+
+@dataclass(frozen=True, eq=False)
+class Together:
+    """The sum of several influences."""
+
+    addends: tuple[Callable[[Block], FloatArray], ...]
+
+    def __call__(self, block: Block) -> FloatArray:
+        """(m,) of a block's episodes, up to a constant."""
+        return sum((one(block) for one in self.addends), start=np.zeros(block.n))
 
 
 def direct_start(model: TabularMDP, pi_e: FloatArray) -> FloatArray:
@@ -100,13 +153,30 @@ def direct_start(model: TabularMDP, pi_e: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
-class DirectInfluence:
-    """Influence of the episodes of a block by their first states and by the model."""
+class FirstStates:
+    """Influence of the episodes of a block by their first states."""
 
-    first: FloatArray  # (S,) V_0
-    model: ModelInfluence
+    values: FloatArray  # (S,) V_0
 
     def __call__(self, block: Block) -> FloatArray:
         """(m,) influence, up to a constant."""
-        found: FloatArray = self.first[block.states[:, 0]] + self.model(block)
+        log = block.log
+        found: FloatArray = self.values[log.states[log.offsets[block.rows]]]
         return found
+
+
+@dataclass(frozen=True, eq=False)
+class DirectInfluence:
+    """Influence of the episodes of a block by their first states and by the model."""
+
+    first: FirstStates
+    model: ModelInfluence
+
+    @property
+    def addends(self) -> tuple[FirstStates, ModelInfluence]:
+        """What it is the sum of."""
+        return self.first, self.model
+
+    def __call__(self, block: Block) -> FloatArray:
+        """(m,) influence, up to a constant."""
+        return self.first(block) + self.model(block)

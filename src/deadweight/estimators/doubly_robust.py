@@ -14,7 +14,7 @@ import numpy as np
 
 from deadweight.estimators.product import Terms
 from deadweight.estimators.starts import Cells, QUse
-from deadweight.sums.fields import Field
+from deadweight.sums.fields import Field, Table
 from deadweight.sums.weighted_block import WeightedBlock
 from deadweight.typing import FloatArray
 
@@ -33,6 +33,7 @@ class DoublyRobust:
     v: Field
     pi_e: FloatArray = field(compare=False)  # equal values make equal terms
     n_groups = 2
+    lane = "robust"
 
     def __call__(self, block: WeightedBlock, gamma: float, finished: str) -> list[Terms]:
         """Two terms a step; the second's weight is carried one step past the end."""
@@ -43,6 +44,20 @@ class DoublyRobust:
             Terms(weights, block.rewards - q, counted=block.members(finished)),
             Terms(weights.lagged, before, counted=block.members(finished, lagged=True)),
         ]
+
+    @property
+    def has_tables(self) -> bool:
+        """Whether all values are tables, which the walks along lanes need."""
+        return all(isinstance(one, Table) for one in self._fields)
+
+    @property
+    def by_time(self) -> bool:
+        """Whether these tables have a value for each step."""
+        return all(isinstance(one, Table) and one.by_time for one in self._fields)
+
+    @property
+    def _fields(self) -> list[Field]:
+        return [one for field in (self.q, self.v) for one in getattr(field, "fields", (field,))]
 
     @property
     def uses(self) -> tuple[QUse, QUse]:

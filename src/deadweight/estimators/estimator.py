@@ -13,15 +13,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from deadweight.errors import OptionError
-from deadweight.estimators.base import Family
 from deadweight.estimators.corrected import MissingAdvantage
+from deadweight.estimators.family import Family
 from deadweight.estimators.product import ProductFamily, TermMaker, Terms
 from deadweight.question.core import Question
 from deadweight.results import About, Estimate, Interval, Verdict
 from deadweight.sums.weighting import Weighting
 
 if TYPE_CHECKING:
-    from deadweight.answers.plans import Answers, Plan
+    from deadweight.answers.answering import Answers
+    from deadweight.answers.plans import Plan
 
 # The family of sums, given a question, its kept ratios, and whether the correction is added.
 Build = Callable[[Question, Weighting, bool], Family]
@@ -44,7 +45,6 @@ class Scheme:
       contains_correction: holds the missing advantage inside, as doubly robust estimators do.
       naive: the average return of the log.
       model: rests on the model alone.
-      all_levels: its terms can be summed at all levels of a path at once (`negligible.all_levels`).
       mix: made of other estimates, without sums of its own.
       baseline: shown first, beside the estimators proper.
       letters: which of W, S and C- make sense.
@@ -62,7 +62,6 @@ class Scheme:
     contains_correction: bool = False
     naive: bool = False
     model: bool = False
-    all_levels: bool = False
     mix: bool = False
     baseline: bool = False
     letters: Letters = (False, False, False)
@@ -203,11 +202,6 @@ class Estimator:
         return self.scheme.model or self.scheme.contains_correction
 
     @property
-    def all_levels(self) -> bool:
-        """Whether its terms can be summed at all levels of a path at once."""
-        return self.scheme.all_levels
-
-    @property
     def weighted(self) -> Estimator | None:
         """The self-normalised one."""
         return self._with(weighted=True)
@@ -262,7 +256,7 @@ class Estimator:
     def about(self) -> About:
         """What it is, as data."""
         scheme, rank = self.scheme, self.scheme.rank
-        kind = "baseline" if scheme.baseline else "plain"
+        kind = "baseline" if scheme.baseline else "mix" if scheme.mix else "plain"
         if self.is_state_based:
             kind = "corrected" if self.is_corrected else "state-based"
         said = {"self-normalised": self.is_weighted, "states dropped": self.is_state_based}
@@ -332,7 +326,7 @@ class _OfTerms:
     def __call__(self, question: Question, weighting: Weighting, corrected: bool) -> Family:
         makers: list[TermMaker] = [self.terms]
         if corrected:
-            makers.append(MissingAdvantage(question.delta, question.gain))
+            makers.append(MissingAdvantage(question.discounted(question.delta), question.gain))
         finished = "absorb" if self.whole_episode else question.options.finished
         return ProductFamily(makers, weighting, question.gamma, finished)
 

@@ -4,39 +4,68 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from deadweight.estimators.base import Family
+from deadweight.estimators.direct import Together
+from deadweight.estimators.family import Family
 from deadweight.estimators.product import ProductFamily, ProductSums
-from deadweight.estimators.starts import StartFamily, Starts, UsesQ
+from deadweight.estimators.starts import StartFamily, Starts, uses_q
 from deadweight.question.core import Values
 from deadweight.sums.blocks import Block
 from deadweight.sums.fields import Field
 from deadweight.typing import FloatArray
-from deadweight.values.model_influence import FittedModel
 
 Influence = Callable[[Block], FloatArray]
 
 
-@dataclass(frozen=True, eq=False)
-class Together:
-    """The sum of several influences."""
-
-    influences: tuple[Influence, ...]
-
-    def __call__(self, block: Block) -> FloatArray:
-        """(m,) of a block's episodes, up to a constant."""
-        return sum((one(block) for one in self.influences), start=np.zeros(block.n))
+def no_influence(block: Block) -> FloatArray:
+    """(m,) zeros: of what no episode moves."""
+    return np.zeros(block.n)
 
 
 def starts_of(family: Family, values: Values[Field], shape: tuple[int, int]) -> StartFamily | None:
     """What is to be summed for the influence of the model, of (S, A) pairs; None where none is fitted."""
     if not values.fits or not isinstance(family, ProductFamily):
         return None
-    if not any(isinstance(maker, UsesQ) for maker in family.makers):
+    if not any(uses_q(maker) for maker in family.makers):
         return None
-    return StartFamily(family, shape, values.folds)
+    return StartFamily(family, shape, values.folds, values.times)
+
+
+@dataclass(frozen=True, eq=False)
+class WithModel:
+    """What the influence of one estimate is made of.
+
+    Attributes:
+      own: the influence on the estimate with the model as it is.
+      sums: behind the estimate.
+      weighted: whether it is self-normalised.
+      starts: the family of its starts, with their sums.
+      fits: the models, `FittedModel` or `RowValues`.
+    """
+
+    own: Influence
+    sums: ProductSums
+    weighted: bool
+    starts: tuple[StartFamily, Starts]
+    fits: Sequence[Any]
+
+
+def full_influences(estimates: Sequence[WithModel]) -> list[Influence]:
+    """The influences on some estimates and on their models; each model is gone through once."""
+    parts: list[list[Influence]] = [[one.own] for one in estimates]
+    by_model: dict[Any, list[tuple[int, Any]]] = {}
+    for number, one in enumerate(estimates):
+        family, found = one.starts
+        for fitted, start in zip(one.fits, family.finish(found, one.sums, one.weighted), strict=True):
+            by_model.setdefault(fitted, []).append((number, start))
+    for fitted, some in by_model.items():
+        n, starts = estimates[some[0][0]].sums.plain.n, [start for _, start in some]
+        for (number, _), influence in zip(some, fitted.influences(starts, n), strict=True):
+            parts[number].append(influence)
+    return [Together(tuple(some)) for some in parts]
 
 
 def full_influence(
@@ -44,21 +73,7 @@ def full_influence(
     sums: ProductSums,
     weighted: bool,
     starts: tuple[StartFamily, Starts],
-    fits: Sequence[FittedModel],
+    fits: Sequence[Any],
 ) -> Influence:
-    """The influence on an estimate and on its model, or models.
-
-    Args:
-      own: the influence on the estimate with the model as it is.
-      sums: behind the estimate.
-      weighted: whether it is self-normalised.
-      starts: the family of its starts, with their sums.
-      fits: the models.
-    """
-    family, found = starts
-    n = sums.plain.n
-    pushed = [
-        fitted.influence(start, n)
-        for fitted, start in zip(fits, family.finish(found, sums, weighted), strict=True)
-    ]
-    return Together((own, *pushed))
+    """The same on one estimate; see `WithModel`."""
+    return full_influences([WithModel(own, sums, weighted, starts, fits)])[0]

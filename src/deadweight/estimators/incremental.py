@@ -20,7 +20,7 @@ import numpy as np
 
 from deadweight.basics.arithmetic import divide
 from deadweight.errors import EstimationError
-from deadweight.estimators.base import Fit
+from deadweight.estimators.family import Fit
 from deadweight.sums import kernel
 from deadweight.sums.blocks import Block, powers
 from deadweight.sums.weighted_block import WeightedBlock

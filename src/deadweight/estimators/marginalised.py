@@ -19,7 +19,7 @@ from itertools import pairwise
 import numpy as np
 
 from deadweight.basics.arithmetic import divide, sums_by
-from deadweight.estimators.base import Fit
+from deadweight.estimators.family import Fit
 from deadweight.sums.blocks import Block
 from deadweight.sums.summaries import KeyedSums
 from deadweight.sums.weighting import Weighting

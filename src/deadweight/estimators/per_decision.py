@@ -20,6 +20,8 @@ from deadweight.typing import FloatArray
 class PerDecision:
     """Terms of PDIS: (W_t, r_t) for each step."""
 
+    lane = "steps"
+
     def __call__(self, block: WeightedBlock, gamma: float, finished: str) -> list[Terms]:
         """One term a step; after the end the weight stays and the reward is zero."""
         return [Terms(block.running, block.rewards, counted=block.members(finished))]

@@ -13,12 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeGuard
 
 import numpy as np
 
-from deadweight.estimators.base import Fit
-from deadweight.sums.blocks import Block, discounted_sum, powers
+from deadweight.basics.once import once
+from deadweight.estimators.family import Fit
+from deadweight.sums.blocks import Block, discounted_sum, discounts
+from deadweight.sums.keys import Key
 from deadweight.sums.running import Running, discounted, times
 from deadweight.sums.summaries import ColumnSums, Moments
 from deadweight.sums.walks import Walk
@@ -94,7 +96,6 @@ class TermMaker(Hashable, Protocol):
         ...
 
 
-@runtime_checkable
 class WalkedMaker(Protocol):
     """A maker whose terms can be summed on a walk along the episodes, without matrices (optional)."""
 
@@ -103,12 +104,40 @@ class WalkedMaker(Protocol):
         ...
 
 
+class SumsItself(Protocol):
+    """A maker of one group of terms that has a walk of its own along a block (optional).
+
+    Each answer is None where the walk does not take the block.
+    """
+
+    def summed(self, block: Block) -> ColumnSums | None:
+        """The sums of its terms."""
+        ...
+
+    def influence(self, block: Block, on: Normalised) -> FloatArray | None:
+        """(m,) the influence of the episodes on their self-normalised sum, up to a constant."""
+        ...
+
+
+# There are hundreds of makers, and looking for a method is far quicker than `isinstance` of a protocol.
+def _walks(maker: object) -> TypeGuard[WalkedMaker]:
+    return hasattr(maker, "walked")
+
+
+def _sums_itself(maker: object) -> TypeGuard[SumsItself]:
+    return hasattr(maker, "summed") and hasattr(maker, "influence")
+
+
 @dataclass(frozen=True, eq=False)
 class ProductSums:
-    """Sums of each group of terms, and moments of the unnormalised estimate of each episode."""
+    """Sums of each group of terms, and moments of the unnormalised estimate of each episode.
+
+    `error`: the standard error of the self-normalised estimate, where whoever summed has found it as well.
+    """
 
     groups: tuple[ColumnSums, ...]
     plain: Moments
+    error: float | None = None
 
     def merge(self, other: ProductSums) -> ProductSums:
         """Sums over the episodes of both."""
@@ -131,15 +160,20 @@ class ProductFamily:
     ) -> None:
         self.makers = tuple(makers)
         # Makers that can use a walk, by place; asking once is quicker than for every block.
-        self._walkers = tuple(maker if isinstance(maker, WalkedMaker) else None for maker in makers)
+        self._walkers = tuple(maker if _walks(maker) else None for maker in makers)
         self.weighting = weighting
         self.gamma = gamma
         self.finished = finished
 
     @property
+    def is_walked(self) -> bool:
+        """Whether all its sums come from walks, where there is a kernel: it makes no matrices."""
+        return self.finished == "absorb" and None not in self._walkers
+
+    @once
     def key(self) -> Hashable:
         """Same makers, same ratios, same conventions: same sums."""
-        return ("product", self.makers, self.weighting, self.gamma, self.finished)
+        return Key("product", self.makers, self.weighting, self.gamma, self.finished)
 
     def terms(self, block: Block) -> list[Terms]:
         """All groups of terms of a block."""
@@ -178,19 +212,46 @@ class ProductFamily:
         zero = any(group.has_zero_weights for group in groups)
         return Fit(
             float(sum(group.value for group in groups)),
-            influence=_Influence(self, groups),
+            std_error=summary.error,
+            influence=ProductInfluence(self, groups),
             flags=("zero-weights",) if zero else (),
         )
 
 
 @dataclass(frozen=True, eq=False)
-class _Influence:
+class SelfNormalised:
+    """The sums of a product estimator of which nobody wants the moments of its unnormalised terms."""
+
+    family: ProductFamily
+
+    @once
+    def key(self) -> Hashable:
+        """Other sums than those of the family itself."""
+        return Key("self-normalised", self.family.key)
+
+    def summarise(self, block: Block) -> ProductSums:
+        """The sums of a block."""
+        own = [maker.summed(block) for maker in self.family.makers if _sums_itself(maker)]
+        if len(own) == len(self.family.makers) and all(one is not None for one in own):
+            groups = tuple(one for one in own if one is not None)
+            return ProductSums(groups, Moments(block.n, np.nan, np.nan))
+        return self.family.summarise(block)
+
+
+@dataclass(frozen=True, eq=False)
+class ProductInfluence:
     """Influence of a block's episodes on a self-normalised estimate."""
 
     family: ProductFamily
     groups: list[Normalised]
 
     def __call__(self, block: Block) -> FloatArray:
+        """(m,) influence, up to a constant."""
+        maker = self.family.makers[0]
+        if len(self.family.makers) == 1 and _sums_itself(maker):
+            own = maker.influence(block, self.groups[0])
+            if own is not None:
+                return own
         in_range = all(group.in_range for group in self.groups)
         terms = self.family.groups(block) if in_range else self.family.terms(block)
         pairs = zip(self.groups, terms, strict=True)
@@ -205,28 +266,36 @@ class Normalised:
 
     def __init__(self, sums: ColumnSums, gamma: float, finished: str) -> None:
         self.sums = sums
-        self.discount = powers(gamma, len(sums.weight))
-        self.share = sums.counted / sums.n if finished == "survivors" else np.ones_like(sums.weight)
-        self.has_zero_weights = bool((sums.weight == 0).any())
-        per_weight = np.divide(
-            self.discount * self.share * sums.n,
-            sums.weight,
-            out=np.zeros_like(sums.weight),
-            where=sums.weight != 0,
-        )
-        self.slope = per_weight  # of the influence in w * y
-        self.pull = per_weight * sums.ratio  # and, with a minus, in w
-        self._survival = self.discount * sums.ratio if finished == "survivors" else None
+        self.has_zero_weights = sums.has_zero_weights
+        self._ratio = sums.ratio
+        discount = discounts(gamma, len(sums.weight))
+        self._factor, self._survival = discount, None  # of each column; None for ones
+        if finished == "survivors":
+            discount = np.ones(len(sums.weight)) if discount is None else discount
+            self._factor, self._survival = discount * (sums.counted / sums.n), discount * self._ratio
+
+    @once
+    def slope(self) -> FloatArray:
+        """(C,) of the influence in w * y."""
+        n = float(self.sums.n)
+        return self.sums.per_weight(n if self._factor is None else self._factor * n)
+
+    @once
+    def pull(self) -> FloatArray:
+        """(C,) and, with a minus, in w."""
+        return self.slope * self._ratio
 
     @property
     def in_range(self) -> bool:
         """Whether the sums are plain doubles, in units of 1."""
+        if not self.has_zero_weights:
+            return not np.count_nonzero(self.sums.shift)
         return bool(((self.sums.shift == 0) | (self.sums.weight == 0)).all())
 
     @property
     def value(self) -> float:
         """Sum over the columns."""
-        return float((self.discount * self.share * self.sums.ratio).sum())
+        return float(np.add.reduce(self._ratio if self._factor is None else self._factor * self._ratio))
 
     def influence(self, terms: Terms) -> FloatArray:
         """(m,) influence of a block's episodes, up to a constant."""

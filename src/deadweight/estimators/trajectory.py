@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from deadweight.estimators.base import Fit
+from deadweight.estimators.family import Fit
 from deadweight.estimators.product import Terms
 from deadweight.sums.blocks import Block
 from deadweight.sums.running import Running
@@ -23,6 +23,8 @@ from deadweight.sums.weighted_block import WeightedBlock
 @dataclass(frozen=True)
 class WholeEpisode:
     """Terms of IS: (B_i, G_i)."""
+
+    lane = "whole"
 
     def __call__(self, block: WeightedBlock, gamma: float, finished: str) -> list[Terms]:
         """One term; ended episodes are no matter here."""

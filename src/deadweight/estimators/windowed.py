@@ -17,16 +17,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from deadweight.basics.arithmetic import divide
-from deadweight.estimators.product import ProductFamily, Terms
-from deadweight.estimators.starts import Cells, QUse
+from deadweight.estimators.product import Normalised, ProductFamily, Terms
+from deadweight.estimators.starts import Cells, QUse, StartSums
+from deadweight.estimators.window_walk import WindowWalks
 from deadweight.mdp.tabular import occupancies
 from deadweight.question.core import Question
-from deadweight.sums.blocks import Block, powers
+from deadweight.sums.blocks import Block
 from deadweight.sums.running import Running
+from deadweight.sums.summaries import ColumnSums
 from deadweight.sums.weighted_block import WeightedBlock
 from deadweight.sums.weighting import Weighting
 from deadweight.typing import BoolArray, FloatArray, IntArray
-from deadweight.values.model import successors
+from deadweight.values.hardly_seen import at_steps, known_successors
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,40 +54,28 @@ class ModelSteps:
     """
 
     def __init__(self, question: Question) -> None:
-        values, model = question.values, question.model
+        values = question.values
         pi_e = question.pi_e("Win_k")
         self.q, self.pi_e, self.gamma = values.q.values, pi_e, question.gamma
-        horizon, n_states = values.v.values.shape
         # Row t + 1 has the values after step t, and a last column those of the end.
-        self.v = np.zeros((horizon + 1, n_states + 1))
-        self.v[:-1, :-1], self.v[-1, :-1] = values.v.values, values.after[0]
+        self.v = at_steps(values.v.values, values.after[0])
         self.nothing_after = not values.after[0].any()
-        self.d_e, d_b = (occupancies(model, pi, horizon) for pi in (pi_e, question.pi_b))
+        self.d_e = question.reached
+        d_b = occupancies(question.chain, question.pi_b, question.horizon)
         self.ratios: FloatArray = divide(self.d_e, d_b)
         self.alive: FloatArray = self.d_e.sum(axis=1)
-
-    def occupancy(self, question: Question) -> FloatArray:
-        """(S,) sum over the steps of gamma^t times the probability of each state under pi_e."""
-        if question.settled is not None:
-            return question.settled.occupancy
-        d_e = self.d_e
-        if question.model_horizon > len(d_e):
-            d_e = occupancies(question.model, self.pi_e, question.model_horizon)
-        total: FloatArray = powers(self.gamma, len(d_e)) @ d_e
-        return total
+        self.weighting = Weighting(question.pair)
+        self.walks = WindowWalks(self)
 
     def errors(self, block: Block) -> Errors:
         """Those of a block; found once."""
         return block.once(self, self._errors)
 
     def _errors(self, block: Block) -> Errors:
-        after = successors(block, self.v.shape[1] - 1)
-        known = after >= 0
-        if self.nothing_after and block.horizon == len(self.q):
-            # After the last step of all nothing counts, wherever it leads.
-            known[:, -1] = block.lengths == block.horizon
+        after, known = known_successors(block, self.v)
         values = self.q[block.times, block.states, block.actions]
-        delta = block.rewards + self.gamma * self.v[block.times + 1, after] - values
+        discount = self.gamma if block.during is None else block.during
+        delta = block.paid + discount * self.v[block.times + 1, after] - values
         return Errors(np.where(known, delta, 0.0), known, after)
 
     def weights(self, block: WeightedBlock, window: int) -> FloatArray:
@@ -98,6 +88,8 @@ class ModelSteps:
         first = min(window, block.horizon)
         weights[:, first:] *= ratios[:, 1 : block.horizon - window + 1]
         weights[:, :first] *= ratios[:, :1]
+        if steps.standing is not None:  # a step whose outcome is known stands for those whose was cut off
+            weights *= steps.standing[1]
         return weights
 
 
@@ -119,7 +111,24 @@ class Windowed:
         errors = self.steps.errors(block.steps)
         weights = self.steps.weights(block, self.window)
         values = errors.delta * self.steps.alive[: block.horizon]
+        if block.steps.before is not None:
+            values = values * _time_discount(block.steps, block.steps.before)
         return [Terms(Running(weights), values, counted=errors.known)]
+
+    def summed(self, block: Block) -> ColumnSums | None:
+        """The sums of its terms by the kernel; None where it does not take the block."""
+        walk = self.steps.walks.on(block)
+        return None if walk is None else walk.column_sums(self.window)
+
+    def start_sums(self, block: Block) -> tuple[StartSums, StartSums] | None:
+        """The sums of its uses, likewise."""
+        walk = self.steps.walks.on(block)
+        return None if walk is None else walk.start_sums(self.window)
+
+    def influence(self, block: Block, on: Normalised) -> FloatArray | None:
+        """(m,) the influence of the episodes on it, likewise."""
+        found = self.steps.walks.influences(block, [(self.window, on)])
+        return None if found is None else found[0]
 
     @property
     def uses(self) -> tuple[QUse, QUse]:
@@ -132,9 +141,22 @@ class Windowed:
         errors = steps.errors(block.steps)
         after = errors.after
         goes_on = (after >= 0) & (after < steps.v.shape[1] - 1)
-        weights = Running(steps.weights(block, self.window) * steps.alive[: block.horizon])
+        cells = steps.weights(block, self.window) * steps.alive[: block.horizon]
+        if block.steps.standing is not None:  # which the weights hold already
+            cells /= block.steps.standing[0]
+        weights = Running(cells)
         pairs = block.steps.pairs(steps.pi_e.shape[1])
         return Cells(weights, pairs, errors.known), Cells(weights, np.where(goes_on, after, 0), goes_on)
+
+
+def model_steps(question: Question) -> ModelSteps:
+    """What the model of a question says of the steps of its log; made once."""
+    return question.made_once((ModelSteps,), lambda: ModelSteps(question))
+
+
+def _time_discount(block: Block, counts: FloatArray) -> FloatArray:
+    """(m, H) what rows count by their durations alone: the rows that they stand for are in the weights."""
+    return counts if block.standing is None else counts / block.standing[0]
 
 
 def windowed(question: Question, steps: ModelSteps, window: int) -> ProductFamily:

@@ -21,7 +21,7 @@ class Fit:
     Attributes:
       value: the estimate.
       influence: per-episode influence of a block's episodes, up to a constant; its standard error is that of
-        the estimate. None when `std_error` is known already.
+        the estimate. None where nobody needs it, since `std_error` is known.
       std_error: the standard error, where the first pass gives it.
       flags: codes of what a reader must know.
       details: by-products worth showing, such as the windows that INCRIS chose.
