@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 import deadweight as dw
+from deadweight.answers.answering import Answers
 from deadweight.answers.misfit import Misfit, ModelCheck
-from deadweight.answers.plans import Answers, Plan
+from deadweight.answers.plans import Plan
 from deadweight.estimators.names import MODEL
-from deadweight.question.core import ask
+from deadweight.question.asking import ask
 from deadweight.question.drops import NOTHING_DROPPED
-from deadweight.studies.ends import ergodic, table_without_flags
 from deadweight.studies.problems import study_problems
+from deadweight.studies.unsaid_ends import ergodic, table_without_flags
 
 
 def random_endings(episodes=500, seed=0):
@@ -31,10 +32,11 @@ def test_random_endings_are_found_and_said_first():
     assert {"DM", "WDR", "WDRSIS"} <= flagged
     assert flagged.isdisjoint({"BEHAVIOUR", "WIS", "WPDIS"})
     assert abs(ev["DM"].model_check.z) > 20
-    assert ev.headline.name == "WPDIS"
+    assert ev.headline.name == "BLEND"
+    assert set(ev.headline.shares) == {"WPDIS", "WIS"}
     assert ev.verdict.reasons[0].startswith("The model does not fit the log: over 10 steps")
-    assert "rests on WPDIS" in ev.verdict.reasons[0]
-    assert "is not to be trusted" in ev["DM"].explain()
+    assert "is based on BLEND, which does without the model" in ev.verdict.reasons[0]
+    assert "do not trust what is based on the model" in ev["DM"].explain()
 
 
 def test_without_an_estimate_by_weights_nothing_can_be_told():
@@ -72,7 +74,7 @@ def test_the_influence_of_the_difference_is_its_derivative():
     check = ModelCheck(question)
     from deadweight.sums.blocks import blocks
 
-    influence = np.concatenate([check.difference(block) for block in blocks(log)])
+    influence = np.concatenate([check.influence(block) - block.returns(check.gamma) for block in blocks(log)])
     influence -= influence.mean()
     many = np.tile(np.arange(log.n_episodes), times)
     base = checked(log, problem.pi_e, problem.pi_b)

@@ -22,17 +22,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from deadweight.estimators.base import Fit
 from deadweight.estimators.direct import Direct, Episodes
+from deadweight.estimators.family import Fit
+from deadweight.estimators.full_influence import Influence, no_influence
 from deadweight.mdp.tabular import policy_value
 from deadweight.question.core import Question
 from deadweight.results.saved import saved
 from deadweight.sums.blocks import Block
+from deadweight.sums.reduction import reduce_log
 from deadweight.sums.summaries import Moments
-from deadweight.typing import FloatArray
 from deadweight.values.model import mdp_from_counts
 
 # A difference of more standard errors than this is no chance; with few episodes, its equal in Student's t.
@@ -70,12 +72,18 @@ class Misfit:
         return self.n > 1 and abs(self.z) > float(stdtrit(self.n - 1, ndtr(MOST_STANDARD_ERRORS)))
 
     @property
+    def size(self) -> float:
+        """By how much the model is off for the behaviour policy."""
+        return abs(self.value - self.mean)
+
+    @property
     def reason(self) -> str:
         """The finding in words."""
+        far = f"{self.z:+.0f} standard errors" if math.isfinite(self.z) else "where nothing is left to chance"
         return (
-            f"The model does not fit the log: over {self.steps:,} steps it puts the behaviour policy at "
+            f"The model does not fit the log: over {self.steps:,} steps it puts the old policy at "
             f"{self.value:.4g}, and the logged episodes earned {self.mean:.4g} on average "
-            f"({self.z:+.0f} standard errors)."
+            f"({far})."
         )
 
 
@@ -85,17 +93,12 @@ class ModelCheck:
     def __init__(self, question: Question) -> None:
         self.gamma, self.n = question.gamma, question.n
         self.steps = max(question.horizon, question.time_limit or 0)
-        self.fit = _behaviour_value(question, self.steps)
+        self.fit = _behaviour_fit(question, self.steps)
 
-    def returns(self, block: Block) -> FloatArray:
-        """(m,) return of each episode."""
-        return block.returns(self.gamma)
-
-    def difference(self, block: Block) -> FloatArray:
-        """(m,) influence of each episode on the difference, up to a constant."""
-        own = 0.0 if self.fit.influence is None else self.fit.influence(block)
-        difference: FloatArray = own - block.returns(self.gamma)
-        return difference
+    @property
+    def influence(self) -> Influence:
+        """The influence of a block's episodes on the value in the model, up to a constant."""
+        return self.fit.influence or no_influence
 
     def finish(self, difference: Moments, returns: Moments) -> Misfit:
         """The finding."""
@@ -109,14 +112,43 @@ class ModelCheck:
 
 
 def can_check(question: Question) -> bool:
-    """Whether returns are those of the T steps: an episode that was cut before has earned less."""
-    return question.cut_early == 0
+    """Whether returns are those of the T steps: an episode that was cut before has earned less.
+
+    Unless rows that were seen stand for what was cut off.
+    """
+    fitted, whole = question.row_values, question.cut_early == 0 or question.cut_weights is not None
+    return whole and (fitted is None or fitted.moves)
 
 
-def _behaviour_value(question: Question, steps: int) -> Fit:
-    """The behaviour policy's value in the model over the steps of the log."""
+def check_model(question: Question) -> Misfit | None:
+    """What the check finds, by a pass of its own; None where it cannot be made."""
+    if not can_check(question):
+        return None
+    check = ModelCheck(question)
+    difference, returns = reduce_log(question.parts, partial(_moments, check), question.workers)
+    return check.finish(difference, returns)
+
+
+def _moments(check: ModelCheck, block: Block) -> list[Moments]:
+    returns = block.returns(check.gamma)
+    return [Moments.of(check.influence(block) - returns), Moments.of(returns)]
+
+
+def _behaviour_fit(question: Question, steps: int) -> Fit:
+    """The behaviour policy's value in the model over the steps of the log; the same for all new policies."""
+    if question.row_values is not None:
+        by_row = question.row_values.behaviour_value(steps)
+        assert by_row is not None, "only what moves is checked"
+        return Fit(by_row[0], influence=by_row[1])
     if question.options.model is not None:
         return Fit(policy_value(question.model, question.pi_b, steps, question.gamma))
+    key = (ModelCheck, question.shape, steps, question.gamma, question.options.unseen)
+    found: Fit = question.facts.shared(key, lambda: _observed_value(question, steps))
+    return found
+
+
+def _observed_value(question: Question, steps: int) -> Fit:
+    """The value of the policy that was observed, in the fitted model."""
     counts, unseen = question.counts.pooled(), question.options.unseen
     model = mdp_from_counts(counts, steps, unseen)
     only_action = np.ones((model.n_states, 1))
