@@ -137,9 +137,9 @@ def test_what_cannot_be_done_is_refused():
     log = problem.sample(10)
     with pytest.raises(dw.errors.EstimationError, match="two episodes"):
         covariance(problem.sample(1), problem.pi_e, problem.pi_b)
-    for options in ({"variance": "both"}, {"search": "random"}, {"gamma": 0.0}):
-        with pytest.raises(dw.errors.OptionError):
-            covariance(log, problem.pi_e, problem.pi_b, **options)
+    for name, value in (("variance", "both"), ("search", "random"), ("gamma", 0.0)):
+        with pytest.raises(dw.errors.OptionError, match=f"{name} must be"):
+            covariance(log, problem.pi_e, problem.pi_b, **{name: value})
 
 
 @pytest.mark.filterwarnings("default::deadweight.negligible.DropWarning")

@@ -8,9 +8,10 @@ from negligible.logs import random_case
 
 import deadweight as dw
 from deadweight.domains import deterministic_lift
-from deadweight.estimators.names import BUILT_IN
+from deadweight.estimators.names import BUILT_IN, estimator_of
 from deadweight.negligible import q_gap, sweep
-from deadweight.negligible.path import epsilon_path
+from deadweight.negligible.epsilon_path import epsilon_path, path_of
+from deadweight.question.asking import ask
 
 WHOLE = ("SIS", "WSIS", "C-SIS", "C-WSIS")
 STATE_BASED = [name for name, made in BUILT_IN.items() if made.is_state_based]
@@ -154,7 +155,7 @@ def test_no_state_may_be_dropped():
 def test_the_choice_is_the_least_error_under_the_gate(name, share):
     for seed in range(10):
         _, log, pi_e, pi_b = random_case(seed, 12, 3, 40, 6, "zeros" if seed % 2 else "soft")
-        path = epsilon_path(name, log, pi_e, pi_b)
+        path = path_of(ask(log, pi_e, pi_b), estimator_of(name), anchored=False)
         error = (share * path.bias) ** 2 + path.std_error**2
         open_levels = np.flatnonzero(path.ess >= min(10, path.ess.max()))
         assert path.chosen == open_levels[error[open_levels].argmin()]

@@ -83,5 +83,6 @@ def test_a_given_model_is_used():
 @pytest.mark.parametrize(("epsilon", "min_visits"), [(-1.0, 0), (float("nan"), 0), (1.0, -1), (1.0, 1.5)])
 def test_bad_thresholds_are_refused(epsilon, min_visits):
     problem = deterministic_lift(7)
-    with pytest.raises(dw.errors.OptionError):
+    named = "epsilon" if min_visits == 0 else "min_visits"
+    with pytest.raises(dw.errors.OptionError, match=f"{named} must be"):
         q_gap(problem.sample(5), problem.pi_e, epsilon, min_visits=min_visits)

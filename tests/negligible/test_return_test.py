@@ -60,5 +60,5 @@ def test_a_warning_when_nothing_is_covered():
 @pytest.mark.parametrize("alpha", [-0.1, 1.0, float("nan")])
 def test_alpha_is_checked(alpha):
     log = dw.Trajectories.from_episodes([[(0, 0, 1.0)]])
-    with pytest.raises(dw.errors.OptionError):
+    with pytest.raises(dw.errors.OptionError, match="alpha must"):
         return_test(log, alpha)

@@ -10,9 +10,9 @@ Example:
 """
 
 from deadweight.negligible.covariance import covariance
+from deadweight.negligible.epsilon_path import EpsilonPath, epsilon_path
 from deadweight.negligible.extremes import DropWarning
-from deadweight.negligible.lift import lift
-from deadweight.negligible.path import EpsilonPath, epsilon_path
+from deadweight.negligible.lift_states import lift
 from deadweight.negligible.q_gap import q_gap
 from deadweight.negligible.return_test import return_test
 

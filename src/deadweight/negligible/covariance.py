@@ -16,17 +16,19 @@ from functools import lru_cache
 from itertools import combinations, islice
 
 import numpy as np
-import numpy.typing as npt
 
 from deadweight.errors import EstimationError, OptionError
-from deadweight.log.interface import in_memory
+from deadweight.log.features import require_labels
+from deadweight.log.interface import in_memory, require_log
 from deadweight.log.state_sets import StateSet
 from deadweight.log.trajectories import Trajectories
 from deadweight.mdp.tabular import check_gamma
 from deadweight.negligible.extremes import warn_if_extreme
 from deadweight.negligible.factors import Factors, SetMoments, factors
-from deadweight.policy.policies import TabularPolicy
-from deadweight.sums.pairs import PolicyPair, pair_policies
+from deadweight.question.asking import Policy
+from deadweight.question.one_behaviour import one_behaviour
+from deadweight.question.understanding import paired
+from deadweight.sums.pairs import PolicyPair
 from deadweight.sums.weighting import refuse_unsupported
 from deadweight.typing import FloatArray, IntArray
 
@@ -37,8 +39,8 @@ CHUNK_CELLS = 1 << 20
 
 def covariance(
     log: Trajectories,
-    pi_e: TabularPolicy | npt.ArrayLike | None,
-    pi_b: TabularPolicy | npt.ArrayLike | None,
+    pi_e: Policy,
+    pi_b: Policy,
     epsilon: float = 0.01,
     epsilon_s: float = 0.01,
     max_size: int = 2,
@@ -74,10 +76,16 @@ def covariance(
 
     Reference: Bossens & Thomas (2024), Section V.
     """
-    pair = pair_policies(in_memory(log).labels, pi_e, pi_b)
+    require_labels(require_log(log), "The covariance test")
+    parts, pi_b, _ = one_behaviour(in_memory(log), pi_b)
+    parts, pair = paired(parts, pi_e, pi_b)
+    require_labels(parts, "The covariance test")
+    log = parts[0]
     if pair.pi_b is not None and (pair.pi_b == 0).any():
         refuse_unsupported(pair, log)
-    states = covariance_set(log, pair, epsilon, epsilon_s, max_size, variance, signed, gamma, search)
+    check_gamma(gamma)
+    log, rest = log.in_time(gamma)
+    states = covariance_set(log, pair, epsilon, epsilon_s, max_size, variance, signed, rest, search)
     return warn_if_extreme(states, states.evidence["visits"])
 
 
@@ -95,11 +103,19 @@ def covariance_set(
     """`covariance` with the policies in the log's index order."""
     check_gamma(gamma)
     if variance not in ("estimator", "sample"):
-        raise OptionError(f"variance must be estimator or sample; found {variance!r}.")
+        raise OptionError(
+            f"variance must be estimator or sample; found {variance!r}.",
+            fix='For example variance="estimator".',
+        )
     if search not in ("exhaustive", "greedy"):
-        raise OptionError(f"search must be exhaustive or greedy; found {search!r}.")
+        raise OptionError(
+            f"search must be exhaustive or greedy; found {search!r}.", fix='For example search="exhaustive".'
+        )
     if log.n_episodes < 2:
-        raise EstimationError("The covariance test needs two episodes or more; found one.")
+        raise EstimationError(
+            "The covariance test needs two episodes or more; found one.",
+            fix='Log more episodes, or use drop="auto".',
+        )
     visits = np.bincount(log.states, minlength=pair.n_states).astype(np.float64)
     parts = factors(log, pair, visits, gamma)
     rule = _Rule(epsilon, epsilon_s, signed, log.n_episodes if variance == "estimator" else 1)

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import warnings
 
+from deadweight.answers.plans import NEARLY_ALL
 from deadweight.log.state_sets import StateSet
 from deadweight.typing import FloatArray
-
-NEARLY_ALL = 0.95
 
 
 class DropWarning(UserWarning):

@@ -19,10 +19,10 @@ import numpy as np
 from deadweight.basics.memory import NUMBER, require
 from deadweight.log.trajectories import Trajectories
 from deadweight.sums.fields import Table
-from deadweight.sums.pairs import PolicyPair
+from deadweight.sums.pairs import PolicyPair, quotient
 from deadweight.sums.running import SAFE_LOG, largest_log, scale
 from deadweight.sums.summaries import NOTHING
-from deadweight.sums.weighting import Weighting, quotient
+from deadweight.sums.weighting import Weighting
 from deadweight.typing import BoolArray, FloatArray, IntArray
 
 # Moments are found from sums; relative to the mean square this bounds what that loses.

@@ -12,14 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from deadweight.errors import OptionError
-from deadweight.log.interface import in_memory
+from deadweight.log.features import require_labels
+from deadweight.log.interface import in_memory, require_log
 from deadweight.log.state_sets import StateSet
 from deadweight.log.trajectories import Trajectories
 from deadweight.mdp.tabular import TabularMDP
 from deadweight.negligible.extremes import warn_if_extreme
 from deadweight.policy.behaviour import estimate_behaviour
 from deadweight.policy.policies import TabularPolicy
-from deadweight.question.core import Question, ask
+from deadweight.question.asking import ask
+from deadweight.question.core import Question
 from deadweight.question.options import Options
 from deadweight.typing import BoolArray
 
@@ -60,6 +62,7 @@ def q_gap(
 
     Reference: Bossens & Thomas (2024), Section V.
     """
+    require_labels(require_log(log), "A set of states by Q gap")
     observed = estimate_behaviour(log) if pi_b is None else pi_b
     options = Options(unseen=unseen, model=model, solve=solve)
     question = ask(in_memory(log), pi_e, observed, gamma, options)
@@ -81,7 +84,12 @@ def states_below(question: Question, epsilon: float, min_visits: int = 0) -> Sta
 def may_drop(question: Question, min_visits: int) -> BoolArray:
     """(S,) where each action on which the policies differ was seen at least `min_visits` times."""
     if isinstance(min_visits, bool) or not isinstance(min_visits, int | np.integer) or min_visits < 0:
-        raise OptionError(f"min_visits must be a whole number of at least 0; found {min_visits!r}.")
+        raise OptionError(
+            f"min_visits must be a whole number of at least 0; found {min_visits!r}.",
+            fix="For example min_visits=3.",
+        )
+    if not question.parts.has_states:
+        return question.visits > 0  # how often a row was seen says nothing of it
     if min_visits == 0:
         return np.ones(question.pair.n_states, dtype=bool)
     matters = np.abs(question.pi_e("min_visits") - question.pi_b) > SAME_PROBABILITY

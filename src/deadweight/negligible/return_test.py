@@ -16,6 +16,7 @@ import numpy as np
 
 from deadweight.basics.memory import require_table
 from deadweight.errors import OptionError
+from deadweight.log.features import require_labels
 from deadweight.log.interface import require_log
 from deadweight.log.state_sets import StateSet
 from deadweight.log.trajectories import Trajectories
@@ -49,8 +50,10 @@ def return_test(log: Trajectories, alpha: float = 0.05, gamma: float = 1.0) -> S
     Reference: Shen, Ma, Gottesman & Doshi-Velez, "State Relevance for Off-Policy Evaluation", ICML 2021, who
     drop states by such a test (OSIRIS).
     """
-    require_log(log)
-    states = return_set(log, alpha, gamma)
+    require_labels(require_log(log), "The return test")
+    check_gamma(gamma)
+    timed, rest = log.in_time(gamma)
+    states = return_set(timed, alpha, rest)
     return warn_if_extreme(states, states.evidence["visits"])
 
 
@@ -110,9 +113,9 @@ def _of_steps(n_actions: int, gamma: float, block: Block) -> list[Pieces]:
 
 
 def _backward_sums(block: Block, gamma: float) -> FloatArray:
-    if gamma == 1.0:
+    if gamma == 1.0 and block.during is None:
         return np.add.accumulate(block.rewards[:, ::-1], axis=1)[:, ::-1]
-    sums = np.array(block.rewards)
+    sums = np.array(block.paid)
     for t in reversed(range(block.horizon - 1)):
-        sums[:, t] += gamma * sums[:, t + 1]
+        sums[:, t] += (gamma if block.during is None else block.during[:, t]) * sums[:, t + 1]
     return sums

@@ -17,9 +17,9 @@ import numpy as np
 
 from deadweight.basics.arithmetic import divide
 from deadweight.estimators.estimator import Estimator
-from deadweight.negligible.columns import Columns
 from deadweight.negligible.levels import Levels
-from deadweight.negligible.runs import Runs
+from deadweight.negligible.path_columns import Columns
+from deadweight.negligible.weight_runs import Runs
 from deadweight.question.core import Question
 from deadweight.sums.blocks import Block
 from deadweight.sums.reduction import reduce_log
@@ -68,7 +68,7 @@ class _Sweep(ABC):
     def __init__(self, question: Question, levels: Levels, corrected: bool) -> None:
         self.levels, self.corrected = levels, corrected
         self.weighting = Weighting(question.pair)
-        self.delta, self.gamma = question.delta, question.gamma
+        self.delta, self.gamma = question.discounted(question.delta), question.gamma
         self.n, self.horizon = question.n, question.horizon
         self.centre = _mean_return(question)
 

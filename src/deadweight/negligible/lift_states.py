@@ -16,6 +16,9 @@ def lift(mdp: TabularMDP) -> StateSet:
     Dropping them costs no bias: every action there has the same value. Needs the MDP; from a log,
     `q_gap` finds them approximately.
 
+    Args:
+      mdp: the MDP.
+
     Example:
       >>> from deadweight.domains import stochastic_lift
       >>> lift(stochastic_lift(11).mdp).states

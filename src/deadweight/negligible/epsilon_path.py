@@ -6,32 +6,39 @@ bias grows; both are estimated, and the chosen level is the one with the least
 .. math:: (f \cdot \mathrm{bias})^2 + \mathrm{se}^2
 
 where f = 1/4 for estimators that correct their bias (what remains is the model's error) and 1 for others.
+Anchored choices (`deadweight.negligible.anchor`) ask other estimates as well; with labels they have less need
+of what the model says of itself, and f = 1/16.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from deadweight.answers.plans import plan_of
+from deadweight.basics.progress import unforeseen_passes
 from deadweight.errors import EstimationError
 from deadweight.estimators.estimator import Estimator
+from deadweight.estimators.family import Summed
 from deadweight.estimators.names import estimator_of
 from deadweight.log.interface import LogLike
 from deadweight.log.state_sets import StateSet
-from deadweight.negligible.all_levels import all_levels
 from deadweight.negligible.anchor import strays
-from deadweight.negligible.columns import Columns, level_by_level
 from deadweight.negligible.levels import Levels, LevelSets, make_levels
+from deadweight.negligible.path_columns import Columns, columns_of, level_by_level, level_drops
 from deadweight.negligible.sweep import sweep
+from deadweight.negligible.witnesses import hearing_of, witnesses_of
 from deadweight.policy.policies import TabularPolicy
-from deadweight.question.core import Question, ask
+from deadweight.question.asking import Policy, ask
+from deadweight.question.core import Question
 from deadweight.question.options import read_options
-from deadweight.results.base import SCHEMA, Result, finite, frame
+from deadweight.results.as_frame import frame
 from deadweight.results.saved import saved
+from deadweight.results.shared import SCHEMA, Result, finite
 from deadweight.results.shown import html_table, new_figure
 from deadweight.typing import FloatArray, IntArray
 
@@ -40,12 +47,11 @@ QUANTILES = 25
 SAME_ERROR = 1e-9
 FLOATS = ("epsilon", "estimate", "std_error", "bias", "corrected", "ess")
 # More levels than this are swept where that is possible: the walks cost the same for each of them.
-MOST_AT_ONCE = 64
+MOST_AT_ONCE = 256
 ENOUGH_EPISODES = 10.0
 # Share of the estimated bias that is taken to remain in an estimate which corrects it.
 REMAINING_BIAS = 0.25
-# Whether the automatic choice is held by the undropped estimate.
-ANCHORED = False
+REMAINING_BIAS_HEARD = 1 / 16
 
 
 @saved
@@ -60,7 +66,8 @@ class EpsilonPath(Result):
       epsilon: (K + 1,) the largest gap dropped.
       n_dropped: (K + 1,) states dropped.
       estimate: (K + 1,) uncorrected, also for a `C-` name.
-      std_error: (K + 1,) of the estimate; of the corrected value for names that correct.
+      std_error: (K + 1,) of the estimate; of the corrected value for names that correct. The model is taken
+        as known, so that `estimate` with the same drop, which adds its noise, says more for such names.
       bias: (K + 1,) estimated bias of the uncorrected estimate.
       corrected: (K + 1,) estimate - bias; the estimate itself for doubly robust names.
       ess: (K + 1,) Kish effective sample size; the number of episodes where there are no weights.
@@ -100,11 +107,13 @@ class EpsilonPath(Result):
         head = {"schema": SCHEMA, "estimator": self.name, "chosen": int(self.chosen)}
         return {**head, "n_dropped": n_dropped, **columns}
 
-    def to_frame(self) -> Any:
-        """One row a level: a pandas DataFrame if pandas is installed, else a pyarrow Table."""
+    def to_frame(self, library: str | None = None) -> Any:
+        """One row a level, in pandas, polars or pyarrow; by default whichever the program uses."""
         columns = {name: getattr(self, name).tolist() for name in ("epsilon", "n_dropped", *FLOATS[1:])}
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        return frame([{**row, "chosen": level == self.chosen} for level, row in enumerate(rows)])
+        return frame(
+            [{**row, "chosen": level == self.chosen} for level, row in enumerate(rows)], library=library
+        )
 
     def reason(self) -> str:
         """Why the chosen level was chosen, in words."""
@@ -151,10 +160,11 @@ class EpsilonPath(Result):
         upper.step(self.n_dropped, self.estimate, where="post", label=f"{self.name}, one standard error")
         if not np.array_equal(self.corrected, self.estimate):
             upper.step(self.n_dropped, self.corrected, where="post", linestyle="--", label="corrected")
-        upper.set_ylabel("value")
+        upper.set_ylabel("value of an episode")
         lower.step(self.n_dropped, self.ess, where="post")
-        lower.set_ylabel("ESS")
+        lower.set_ylabel("effective\nepisodes")
         lower.set_xlabel("states dropped")
+        lower.xaxis.get_major_locator().set_params(integer=True)
         for axes in (upper, lower):
             axes.axvline(self.n_dropped[self.chosen], color="grey", linestyle=":", label="chosen")
         upper.legend()
@@ -165,7 +175,7 @@ def epsilon_path(
     name: str | Estimator,
     log: LogLike,
     pi_e: TabularPolicy | npt.ArrayLike | None,
-    pi_b: TabularPolicy | npt.ArrayLike | None = None,
+    pi_b: Policy = None,
     min_visits: int = 0,
     gamma: float = 1.0,
     **options: Any,
@@ -189,36 +199,81 @@ def epsilon_path(
       >>> lift = stochastic_lift(17)
       >>> path = epsilon_path("WSPDIS", lift.sample(1000), lift.pi_e, lift.pi_b)
       >>> len(path), int(path.n_dropped[path.chosen])
-      (16, 9)
+      (16, 14)
     """
     return path_of(ask(log, pi_e, pi_b, gamma, read_options(options)), estimator_of(name), min_visits)
 
 
-def path_of(
-    question: Question, made: Estimator, min_visits: int = 0, anchored: bool = ANCHORED
-) -> EpsilonPath:
+def path_of(question: Question, made: Estimator, min_visits: int = 0, anchored: bool = True) -> EpsilonPath:
     """The path of a question that has been asked already; made once.
 
-    `anchored`: the choice is held by the undropped estimate, see `deadweight.negligible.anchor`.
+    `anchored`: the choice is held by estimates that drop nothing, see `deadweight.negligible.anchor`.
     """
-    key = (made, min_visits, anchored)
-    if key not in question.paths:
-        question.paths[key] = _path(question, made, min_visits, anchored)
-    found: EpsilonPath = question.paths[key]
+    make_paths(question, [(made, min_visits)], anchored)
+    found: EpsilonPath = question.paths[made, min_visits, anchored]
     return found
 
 
-def _path(question: Question, made: Estimator, min_visits: int, anchored: bool) -> EpsilonPath:
-    if not made.is_state_based:
-        twin = made.state_based
-        raise EstimationError(
-            f"A path needs an estimator that drops states; {made.name} does not.",
-            fix="Use a state-based name, such as WSPDIS." if twin is None else f"Use {twin.name}.",
-        )
-    levels = make_levels(question, min_visits, None if made.whole_episode else QUANTILES)
-    columns = _columns(question, made, levels)
+def make_paths(
+    question: Question,
+    wanted: Sequence[tuple[Estimator, int]],
+    anchored: bool,
+    shown: tuple[Estimator, int] | None = None,
+    besides: Iterable[Summed] = (),
+) -> None:
+    """The paths of some names with their `min_visits`, in two passes together.
+
+    `shown`: of these levels full standard errors will be asked for as well. `besides`: what the first pass
+    is to sum for others.
+    """
+    wanted = [one for one in dict.fromkeys(wanted) if (*one, anchored) not in question.paths]
+    for made, _ in wanted:
+        _require_drops(made)
+    levels = [levels_of(question, made, min_visits) for made, min_visits in wanted]
+    swept = [
+        made.whole_episode and len(some) > MOST_AT_ONCE
+        for (made, _), some in zip(wanted, levels, strict=True)
+    ]
+    at_once = [(made, some) for (made, _), some, by in zip(wanted, levels, swept, strict=True) if not by]
+    plans = []
+    # Row by row full errors take a reading of the features each: only the chosen level will have them.
+    if shown is not None and at_once and question.parts.has_states:
+        drops = level_drops(question, levels_of(question, *shown))
+        plans = [plan_of(question, shown[0], drop) for drop in drops]
+    hearing = hearing_of(question) if anchored and at_once else None
+    found = iter(columns_of(question, at_once, plans, hearing, besides) if at_once else ())
+    for (made, min_visits), some, by in zip(wanted, levels, swept, strict=True):
+        with unforeseen_passes():  # how many levels there are is known now
+            columns = sweep(question, made, some) if by else next(found)
+            columns = level_by_level(question, made, some) if columns is None else columns
+        question.paths[made, min_visits, anchored] = _path(question, made, some, columns, anchored)
+
+
+def levels_of(question: Question, made: Estimator, min_visits: int) -> Levels:
+    """The levels of a name's path; those of names that have the same are made once."""
+    all_gaps = made.whole_episode and question.parts.has_states
+    return question.made_once(
+        ("levels", min_visits, made.whole_episode),
+        lambda: make_levels(question, min_visits, None if all_gaps else QUANTILES),
+    )
+
+
+def _require_drops(made: Estimator) -> None:
+    if made.is_state_based:
+        return
+    twin = made.state_based
+    raise EstimationError(
+        f"A path needs an estimator that drops states; {made.name} does not.",
+        fix="Use a state-based name, such as WSPDIS." if twin is None else f"Use {twin.name}.",
+    )
+
+
+def _path(
+    question: Question, made: Estimator, levels: Levels, columns: Columns, anchored: bool
+) -> EpsilonPath:
     inside = made.contains_correction
-    stray = strays(question, made, columns) if anchored else 0.0
+    heard = anchored and question.parts.has_states
+    stray: FloatArray | float = strays(made, columns, witnesses_of(question)) if anchored else 0.0
     return EpsilonPath(
         made.name,
         levels.epsilon,
@@ -228,24 +283,14 @@ def _path(question: Question, made: Estimator, min_visits: int, anchored: bool) 
         columns.bias,
         columns.estimate if inside else columns.estimate - columns.bias,
         columns.ess,
-        _choose(made, columns, stray),
+        _choose(made, columns, stray, REMAINING_BIAS_HEARD if heard else REMAINING_BIAS),
         levels,
     )
 
 
-def _columns(question: Question, made: Estimator, levels: Levels) -> Columns:
-    """By the quickest way there is: two walks at all levels, a sweep of very many, or one by one."""
-    if made.whole_episode and len(levels) > MOST_AT_ONCE:
-        columns = sweep(question, made, levels)
-    else:
-        found = all_levels(question, [made], levels) if made.all_levels else None
-        columns = None if found is None else found[0]
-    return level_by_level(question, made, levels) if columns is None else columns
-
-
-def _choose(made: Estimator, columns: Columns, stray: FloatArray | float) -> int:
+def _choose(made: Estimator, columns: Columns, stray: FloatArray | float, remaining: float) -> int:
     """The level with the least estimated error among those with enough effective episodes."""
-    share = REMAINING_BIAS if made.is_corrected or made.contains_correction else 1.0
+    share = remaining if made.is_corrected or made.contains_correction else 1.0
     error = (share * columns.bias) ** 2 + columns.std_error**2 + stray
     ess = columns.ess
     barred = (ess < min(ENOUGH_EPISODES, ess.max())) | np.isnan(error)

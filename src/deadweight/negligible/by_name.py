@@ -2,28 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 from deadweight.errors import DropError, EstimationError, did_you_mean
 from deadweight.estimators.estimator import Estimator
+from deadweight.estimators.family import Summed
+from deadweight.log.features import require_labels
 from deadweight.log.state_sets import StateSet
 from deadweight.log.trajectories import Trajectories
-from deadweight.negligible.covariance import covariance_set
-from deadweight.negligible.path import ANCHORED, path_of
+from deadweight.negligible.epsilon_path import make_paths, path_of
 from deadweight.negligible.q_gap import states_below
-from deadweight.negligible.return_test import return_set
 from deadweight.question.core import Question
 
 # Doubly robust estimates drop more, and lean on the model where they do: it must have seen more.
 MIN_VISITS, MIN_VISITS_DOUBLY_ROBUST = 3, 5
 # The automatic rules by name: whether they are anchored.
 AUTOMATIC = {"anchored": True, "free": False}
+# Rules that group steps by state, as messages call them.
+LABELLED = {"covariance": "The covariance test", "return-test": "The return test"}
 
 
-def automatic(question: Question, made: Estimator, anchored: bool = ANCHORED) -> StateSet:
+def prepare_automatic(
+    question: Question,
+    estimators: Sequence[Estimator],
+    rule: str,
+    shown: Estimator | None = None,
+    besides: Iterable[Summed] = (),
+) -> None:
+    """Make the paths of several estimators together, where a rule in words needs them.
+
+    Args:
+      question, estimators, rule: as in `states_by_rule`.
+      shown: its levels will be shown, each with the standard error of its own interval.
+      besides: what others need to be summed, taken along by the first pass.
+    """
+    if read_rule(rule)[0] != "auto":
+        return
+    anchored = _is_anchored(rule)
+    wanted = [(made, least_visits(made)) for made in estimators]
+    if shown is None or not anchored or not question.has_values:
+        make_paths(question, wanted, anchored, besides=besides)
+    else:
+        of_background = (shown, least_visits(shown))
+        make_paths(question, [*wanted, of_background], anchored, of_background, besides)
+
+
+def least_visits(made: Estimator) -> int:
+    """How often an action must have been seen in a state that may be dropped."""
+    return MIN_VISITS_DOUBLY_ROBUST if made.contains_correction else MIN_VISITS
+
+
+def automatic(question: Question, made: Estimator, anchored: bool = True) -> StateSet:
     """The chosen level of the path of this estimator; its origin says what was chosen and why."""
-    least = MIN_VISITS_DOUBLY_ROBUST if made.contains_correction else MIN_VISITS
-    path = path_of(question, made, least, anchored)
+    path = path_of(question, made, least_visits(made), anchored)
     return path.levels.states(path.chosen, f"automatic choice for {made.name}: {path.reason()}")
 
 
@@ -37,9 +68,20 @@ def states_by_rule(question: Question, made: Estimator, rule: str) -> StateSet:
         "auto:anchored" and "auto:free" say which of the automatic rules, see `deadweight.negligible.anchor`.
     """
     kind, value = read_rule(rule)
+    if kind in LABELLED:
+        require_labels(question.parts, LABELLED[kind])
     if kind != "auto":
         return RULES[kind](question, value)
-    return automatic(question, made, AUTOMATIC.get(rule.partition(":")[2], ANCHORED))
+    return automatic(question, made, _is_anchored(rule))
+
+
+def rule_of_mix(question: Question, rule: str) -> str:
+    """The rule for what a blend drops: with labels it weighs contradictions itself, and "auto" is free."""
+    return "auto:free" if rule == "auto" and question.parts.has_states else rule
+
+
+def _is_anchored(rule: str) -> bool:
+    return AUTOMATIC.get(rule.partition(":")[2], True)
 
 
 def read_rule(rule: str) -> tuple[str, float]:
@@ -66,18 +108,25 @@ def read_rule(rule: str) -> tuple[str, float]:
 
 
 def _covariance(question: Question, epsilon: float) -> StateSet:
-    log = _one_piece(question, "The covariance test")
+    from deadweight.negligible.covariance import covariance_set
+
+    log = _one_piece(question, LABELLED["covariance"])
     return covariance_set(log, question.pair, epsilon, gamma=question.gamma)
 
 
 def _return_test(question: Question, alpha: float) -> StateSet:
-    return return_set(_one_piece(question, "The return test"), alpha, question.gamma)
+    from deadweight.negligible.return_test import return_set
+
+    return return_set(_one_piece(question, LABELLED["return-test"]), alpha, question.gamma)
 
 
 def _one_piece(question: Question, what: str) -> Trajectories:
     if len(question.parts) == 1:
         return question.parts[0]
-    raise EstimationError(f"{what} needs a log in one piece; found {len(question.parts)} pieces.")
+    raise EstimationError(
+        f"{what} needs a log in one piece; found {len(question.parts)} pieces.",
+        fix="Read the log whole with deadweight.read (--no-stream).",
+    )
 
 
 RULES: dict[str, Callable[[Question, float], StateSet]] = {

@@ -1,4 +1,4 @@
-"""All levels of a path at once: compiled, by numpy, and by the ordinary estimator at each level."""
+"""Lanes: all levels of the paths of many names at once, compiled, by numpy, and each level by itself."""
 
 from __future__ import annotations
 
@@ -6,28 +6,30 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from kernel.built import _kernel
+from kernel.built import _kernel, needs_kernel
 
 import deadweight as dw
+from deadweight.answers.laned import Laned
 from deadweight.estimators.names import BUILT_IN
-from deadweight.negligible.all_levels import all_levels
-from deadweight.negligible.columns import Columns, level_by_level
 from deadweight.negligible.levels import Levels, make_levels
-from deadweight.question.core import Question, ask
+from deadweight.negligible.path_columns import (
+    Columns,
+    LevelPlans,
+    columns_of,
+    level_by_level,
+    level_drops,
+)
+from deadweight.question.asking import ask
+from deadweight.question.core import Question
 from deadweight.question.options import read_options
 from deadweight.sums import kernel
 from deadweight.sums.blocks import blocks
-from deadweight.sums.level_walks import LevelValues, LevelWalk, NestedDrops
+from deadweight.sums.lanes import Lanes, LaneValues, LaneWalk, Wanted
 from deadweight.sums.weighting import Weighting
 from deadweight.typing import FloatArray
 
 S, A = 7, 3
-GROUPS = (
-    ("WSIS", "WSPDIS", "C-WSPDIS", "C-WSIS"),
-    ("SIS", "SPDIS", "C-SPDIS", "C-SIS"),
-    ("WDRSIS",),
-    ("DRSIS",),
-)
+NAMES = ("WSIS", "WSPDIS", "C-WSPDIS", "C-WSIS", "SIS", "SPDIS", "C-SPDIS", "C-SIS", "WDRSIS", "DRSIS")
 FIELDS = ("estimate", "std_error", "bias", "ess")
 WAYS = [None] if _kernel is None else [_kernel, None]
 
@@ -58,12 +60,25 @@ def question_of(seed: int, **options: object) -> Question:
     return ask(log, pi_e, None if log.propensities is not None else pi_b, gamma, read_options(options))
 
 
-def found_by(way: object, question: Question, names: Sequence[str], levels: Levels) -> list[Columns]:
+def found_by(way: object, question: Question, names: Sequence[str] = NAMES) -> list[Columns]:
+    """Columns by the kernel, or by numpy, in lanes."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernel, "KERNEL", way)
-        found = all_levels(question, [BUILT_IN[name] for name in names], levels)
-    assert found is not None
-    return found
+        levels = make_levels(question, most=25)
+        wanted = [(BUILT_IN[name], levels) for name in names]
+        assert all(plans_in_lanes(question, name, levels) for name in names)
+        return columns_of(question, wanted)
+
+
+def plans_in_lanes(question: Question, name: str, levels: Levels) -> bool:
+    return LevelPlans.of(question, BUILT_IN[name], level_drops(question, levels)).laned
+
+
+def one_by_one(question: Question, name: str) -> Columns:
+    """The same without lanes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Laned, "of", classmethod(lambda cls, family: None))
+        return level_by_level(question, BUILT_IN[name], make_levels(question, most=25))
 
 
 def assert_alike(found: Columns, expected: Columns, what: str) -> None:
@@ -73,25 +88,36 @@ def assert_alike(found: Columns, expected: Columns, what: str) -> None:
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=atol, err_msg=f"{what}: {field}")
 
 
-@pytest.mark.parametrize("first", range(0, 48, 8))
+def compare(seed: int, names: Sequence[str] = NAMES, **options: object) -> None:
+    """The kernel with numpy on one random log."""
+    by_way = [found_by(way, question_of(seed, **options), names) for way in WAYS]
+    for name, *columns in zip(names, *by_way, strict=True):
+        assert_alike(columns[0], columns[-1], f"seed {seed}, {name}")
+
+
+@pytest.mark.parametrize("first", range(0, 32, 8))
 def test_all_ways_agree(first: int) -> None:
     for seed in range(first, first + 8):
-        question = question_of(seed)
-        levels = make_levels(question, most=25)
-        for names in GROUPS:
-            by_way = [found_by(way, question, names, levels) for way in WAYS]
-            for place, name in enumerate(names):
-                expected = level_by_level(question, BUILT_IN[name], levels)
-                for columns in by_way:
-                    assert_alike(columns[place], expected, f"seed {seed}, {name}")
+        by_way = [found_by(way, question_of(seed)) for way in WAYS]
+        alone = question_of(seed)
+        for place, name in enumerate(NAMES):
+            expected = one_by_one(alone, name)
+            for columns in by_way:
+                assert_alike(columns[place], expected, f"seed {seed}, {name}")
+
+
+@needs_kernel
+@pytest.mark.parametrize("first", range(100, 300, 50))
+def test_kernel_and_numpy_agree(first: int) -> None:
+    """`python benchmarks/agreement.py 10000` compares as many random logs as one likes."""
+    for seed in range(first, first + 50):
+        compare(seed)
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_cross_fitted_values_follow_their_folds(way: object) -> None:
-    question = question_of(4, cross_fit=3)
-    levels = make_levels(question, most=25)
-    found = found_by(way, question, ["WDRSIS"], levels)[0]
-    assert_alike(found, level_by_level(question, BUILT_IN["WDRSIS"], levels), "cross-fitted")
+    found = found_by(way, question_of(4, cross_fit=3), ["WDRSIS"])[0]
+    assert_alike(found, one_by_one(question_of(4, cross_fit=3), "WDRSIS"), "cross-fitted")
 
 
 def test_workers_change_nothing() -> None:
@@ -103,15 +129,14 @@ def test_workers_change_nothing() -> None:
     found = []
     for workers in (1, 3):
         question = ask(many, pi_e, pi_b, 1.0, read_options({}), workers)
-        levels = make_levels(question, most=5)
-        found.append(found_by(kernel.KERNEL, question, ["WSPDIS"], levels)[0])
+        found.append(found_by(kernel.KERNEL, question, ["WSPDIS"])[0])
     for field in FIELDS:
         assert getattr(found[0], field).tobytes() == getattr(found[1], field).tobytes()
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_products_out_of_range_are_declined(way: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An excursion that comes back counts too; the path then goes level by level."""
+    """An excursion that comes back counts too."""
     monkeypatch.setattr(kernel, "KERNEL", way)
     ratio = np.concatenate([np.full(80, 1e6), np.full(80, 1e-6)])
     log = dw.Trajectories(
@@ -119,26 +144,42 @@ def test_products_out_of_range_are_declined(way: object, monkeypatch: pytest.Mon
         propensities=np.full(160, 1e-7), target_probs=ratio * 1e-7,
     )  # fmt: skip
     question = ask(log, None, None)
-    drops, values = NestedDrops(np.array([1]), 2), LevelValues(np.zeros((160, 1)))
-    block = next(blocks(log))
-    assert LevelWalk(block, Weighting(question.pair), drops, values).sums(1.0) is None
+    lanes, values = Lanes(np.array([[False], [True]])), LaneValues(np.zeros((160, 1)))
+    walk = LaneWalk(next(blocks(log)), Weighting(question.pair), lanes, values)
+    assert walk.sums(1.0, Wanted(steps=True)).declined
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_declined_log_is_summed_without_lanes(way: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel, "KERNEL", way)
+    rng = np.random.default_rng(0)
+    states, actions = np.tile([0, 1], 400), rng.integers(2, size=800)
+    log = dw.Trajectories(states, actions, rng.normal(size=800), [0, 400, 800])
+    pi_b, pi_e = np.full((2, 2), 0.5), np.array([[1e-5, 1 - 1e-5], [0.4, 0.6]])
+    names = ["WSIS", "WSPDIS", "C-WSPDIS", "WDRSIS"]
+    question = ask(log, pi_e, pi_b)
+    levels = make_levels(question, most=25)
+    found = columns_of(question, [(BUILT_IN[name], levels) for name in names])
+    for name, columns in zip(names, found, strict=True):
+        assert_alike(columns, one_by_one(ask(log, pi_e, pi_b), name), name)
 
 
 @pytest.mark.parametrize("options", [{"finished": "leave"}, {"drop_first": False}])
 def test_other_conventions_go_level_by_level(options: dict[str, object]) -> None:
     question = question_of(3, **options)
     name = "WDRSIS" if "drop_first" in options else "WSPDIS"
-    assert all_levels(question, [BUILT_IN[name]], make_levels(question, most=5)) is None
+    assert not plans_in_lanes(question, name, make_levels(question, most=5))
     path = dw.epsilon_path(name, *draw(3), gamma=0.9, **options)
     assert np.isfinite(path.estimate).all()
 
 
-@pytest.mark.skipif(_kernel is None, reason="the kernel is not built")
+@needs_kernel
 @pytest.mark.parametrize(
     ("what", "change"),
     [
         ("the tables", {"table": np.ones(5)}),
-        ("the values", {"delta": np.ones(1)}),
+        ("the lanes", {"pattern": np.array([3])}),
+        ("the values", {"delta": np.ones(3)}),
         ("the episodes", {"rows": np.array([9])}),
         ("the folds", {"fold_of": np.array([1])}),
         ("the results", {"final": np.ones(3)}),
@@ -146,11 +187,10 @@ def test_other_conventions_go_level_by_level(options: dict[str, object]) -> None
 )
 def test_the_kernel_checks_what_it_is_told(what: str, change: dict[str, FloatArray]) -> None:
     a = {"rows": np.array([0]), "table": np.ones(2), "delta": np.ones(2), "fold_of": None}
-    a |= {"final": np.ones(4), **change}
+    a |= {"final": np.ones(4), "pattern": np.array([0]), **change}
     log = (np.zeros(2, dtype=int), np.zeros(2, dtype=int), np.ones(2), np.array([0, 2]), a["rows"])
-    levels = (a["table"], None, None, None, None, np.array([1.0]), np.arange(4.0), 2, 1)
-    table = np.zeros(8)
-    results = (table, table.copy(), np.zeros(0), table.copy(), np.zeros(12), a["final"], np.zeros(1))
-    values = (None, None, a["delta"], a["fold_of"])
+    lanes = (a["table"], None, None, None, None, a["pattern"], np.full(4, -1), 2, 4, 4, 1)
+    results = (np.zeros(8), None, None, None, np.zeros(8), np.zeros(12), None, None, a["final"], None)
+    values = (None, None, a["delta"], a["fold_of"], 2, 1)
     with pytest.raises(ValueError, match=what):
-        _kernel.path_sums(log, levels, values, None, results)
+        _kernel.lane_sums(2, log, lanes, values, None, results)
