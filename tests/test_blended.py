@@ -14,8 +14,10 @@ from deadweight.blend.evidence import gather
 from deadweight.blend.mixing import blend
 from deadweight.estimators.names import estimator_of
 from deadweight.log.interface import InMemory, in_memory
-from deadweight.question.core import Question, ask
+from deadweight.question.asking import ask
+from deadweight.question.core import Question
 from deadweight.question.drops import given_drop
+from deadweight.studies.hard import frailty
 from deadweight.studies.problems import random_problem
 from deadweight.sums.pairs import pair_policies
 from deadweight.testing import check_travels
@@ -97,6 +99,24 @@ def test_a_model_that_does_not_fit_is_left_out() -> None:
     assert found.value == pytest.approx(8.0, abs=0.1)  # twenty standard errors of the mean
 
 
+def test_a_small_misfit_is_borne_and_said() -> None:
+    """Less than half of what weights alone leave open in the first log, and more than that in the second."""
+    task = frailty("frail", 6, 2, horizon=25, seed=901, episodes=600)
+    names = ["BEHAVIOUR", "WPDIS", "DM", "BLEND"]
+    borne, out = (
+        dw.evaluate(task.sample(seed), task.pi_e, task.pi_b, names, background=False) for seed in (2, 4)
+    )
+    for table in (borne, out):
+        assert "model-misfit" in table["DM"].flags
+    assert "model-misfit" not in borne["BLEND"].flags
+    assert borne["BLEND"].shares["DM"] > 0.1
+    check = borne["DM"].model_check
+    assert borne["BLEND"].contradiction >= abs(check.value - check.mean)
+    assert "whose interval allows for that" in borne.verdict.reasons[0]
+    assert "model-misfit" in out["BLEND"].flags
+    assert "DM" not in out["BLEND"].shares
+
+
 def test_a_given_model_and_small_logs() -> None:
     model = dw.fit_mdp(LOG)
     found = dw.estimate("BLEND", LOG, PROBLEM.pi_e, PROBLEM.pi_b, drop=[1], model=model)
@@ -135,9 +155,46 @@ def test_it_is_saved_and_travels(tmp_path) -> None:
 
 def test_a_report_of_it(tmp_path) -> None:
     table = dw.evaluate(LOG, PROBLEM.pi_e, PROBLEM.pi_b, ["BEHAVIOUR", "BLEND", "WPDIS"], drop=[1])
-    assert table.verdict.next_step in html.unescape(table.report(tmp_path / "report.html").read_text())
+    page = html.unescape(table.report(tmp_path / "report.html").read_text())
+    assert table.verdict.next_step in page
+    assert "What BLEND is made of" in page
+    for part in table["BLEND"].blend.parts:
+        assert f"<b>{part.name}</b>" in page
 
 
-def test_it_has_no_influence_to_give() -> None:
-    with pytest.raises(dw.errors.OptionError, match="influence"):
-        dw.estimate("BLEND", LOG, PROBLEM.pi_e, PROBLEM.pi_b, also=["influence"])
+def test_the_influence_of_an_episode_on_it() -> None:
+    found = dw.estimate("BLEND", LOG, PROBLEM.pi_e, PROBLEM.pi_b, also=["influence"])
+    assert found.influence.mean() == pytest.approx(0.0, abs=1e-10)
+    error = found.influence.std(ddof=1) / math.sqrt(LOG.n_episodes)
+    assert error == pytest.approx(found.std_error, rel=1e-9)
+    whole = dw.evaluate(LOG, PROBLEM.pi_e, PROBLEM.pi_b, also=["influence"])
+    np.testing.assert_allclose(whole["BLEND"].influence, found.influence, rtol=1e-9)
+
+
+def test_it_heads_the_default_table_wherever_a_model_can_be_had() -> None:
+    assert dw.evaluate(LOG, PROBLEM.pi_e, PROBLEM.pi_b).headline.name == "BLEND"
+    probs = PROBLEM.pi_e.probs[LOG.states, LOG.actions]
+    log = dw.Trajectories(
+        LOG.states, LOG.actions, LOG.rewards, LOG.offsets, propensities=LOG.propensities, target_probs=probs
+    )
+    without = dw.evaluate(log)
+    assert "BLEND" not in without
+    assert without.headline.name == "WPDIS"
+
+
+def test_too_many_states_for_a_model_leave_the_weights(monkeypatch) -> None:
+    monkeypatch.setattr("deadweight.question.core.MOST_VALUES", 10)
+    found = dw.evaluate(LOG, PROBLEM.pi_e, PROBLEM.pi_b)
+    assert list(found) == ["BEHAVIOUR", "WIS", "WPDIS"]
+    assert found.headline.name == "WPDIS"
+
+
+def test_its_parts_add_up() -> None:
+    found = dw.estimate("BLEND", LOG, PROBLEM.pi_e, PROBLEM.pi_b).blend
+    assert sum(part.share for part in found.parts) == pytest.approx(1.0)
+    assert sum(part.share * part.value for part in found.parts) == pytest.approx(found.value)
+    assert {part.name: part.share for part in found.parts if part.name in found.shares} == found.shares
+    most = max(found.parts, key=lambda part: part.beyond)
+    assert found.against == (most.name if most.beyond else None)
+    assert found.contradiction == max(most.beyond, found.shared_bias)
+    assert [part.name for part in found.parts][-2:] == ["WDR cross-fitted", "WDRSIS cross-fitted"]

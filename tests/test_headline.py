@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+import deadweight as dw
 from deadweight.blend.headline import judge
 from deadweight.results.blend import Blend
 
@@ -45,6 +46,14 @@ def test_composition_names_what_counts() -> None:
     assert "WDRSIS" not in reasons[1]
 
 
+@pytest.mark.parametrize("drops", [True, False])
+def test_a_drop_is_named_only_where_there_is_one(drops: bool) -> None:
+    made = replace(MADE, shares={"WDR": 0.5, "WDRSIS": 0.5}, contradiction=0.4, against="WDRSIS", drops=drops)
+    for reason in judge(made, 1.0, 100, known=True).reasons[1:]:
+        assert ("WDRSIS (doubly robust with negligible states dropped)" in reason) is drops
+        assert ("none is dropped" in reason) is not drops
+
+
 def test_more_episodes() -> None:
     """Half-width 0.75 against a difference of 0.25: three times as close, nine times the episodes."""
     found = judge(MADE, 1.75, 100, known=False)
@@ -52,7 +61,7 @@ def test_more_episodes() -> None:
     assert "About 900 episodes" in found.next_step
     assert "enough" in judge(MADE, 0.0, 100, known=False).next_step
     close = judge(MADE, 1.999, 100, known=False)
-    assert "no log of reasonable size" in close.next_step
+    assert "of reasonable size would settle it" in close.next_step
 
 
 def test_a_contradiction_must_be_mended_first() -> None:
@@ -65,8 +74,29 @@ def test_a_contradiction_must_be_mended_first() -> None:
     assert "About 1,500 episodes" in judge(torn, 1.4, 100, known=False).next_step
 
 
+def test_a_misfit_that_is_borne_is_said() -> None:
+    off = replace(MADE, contradiction=0.4, misfit=0.4, against="DM")
+    found = judge(off, 1.9, 100, known=False)
+    assert "is off for the old policy itself" in found.reasons[2]
+    assert "allows 0.4" in found.reasons[2]
+    assert "the fitted model does not fit" in found.next_step
+    less = judge(replace(off, contradiction=0.5), 1.9, 100, known=False)
+    assert less.reasons[2].startswith("DM (")
+
+
 def test_without_an_interval_there_is_no_verdict() -> None:
     blind = replace(MADE, half_width=math.inf, baseline_error=math.inf)
     found = judge(blind, 0.0, 3, known=False)
     assert found.answer == "cannot tell"
     assert "could be anything" in found.reasons[0]
+
+
+def test_a_misspelt_action_is_among_the_reasons() -> None:
+    log = dw.Trajectories.from_episodes(
+        [[("mild", "air", 1.0)], [("mild", "oxygen", 0.0)]] * 40 + [[("grave", "oxygen", 1.0)]] * 40
+    )
+    rule = {"mild": "air", "grave": "oxigen"}
+    old = dw.estimate_behaviour(log)
+    assert any("spelt as in the log" in one for one in dw.evaluate(log, rule, old).verdict.reasons)
+    right = {**rule, "grave": "oxygen"}
+    assert not any("spelt as in the log" in one for one in dw.evaluate(log, right, old).verdict.reasons)

@@ -246,9 +246,13 @@ def mix(
 ) -> Result:
     """The mix of estimates with a given covariance."""
     names = list(theta)
+    factor = {k: 1.0 if k in ("DM", "BEHAVIOUR") else sqrt(1 + 12 / max(size_of(k, ess), 1)) for k in names}
 
     def variance(x: dict[str, float]) -> float:
-        return sum(x[a] * x[b] * sigma[names.index(a), names.index(b)] for a in x for b in x)
+        """With more noise in what each estimate adds to the model."""
+        y = {key: share * factor[key] for key, share in x.items()}
+        y["DM"] = y.get("DM", 0.0) + sum(share * (1 - factor[key]) for key, share in x.items())
+        return sum(y[a] * y[b] * sigma[names.index(a), names.index(b)] for a in y for b in y)
 
     def minus(x: dict[str, float], y: dict[str, float]) -> dict[str, float]:
         return {name: x.get(name, 0.0) - y.get(name, 0.0) for name in names}
@@ -257,31 +261,61 @@ def mix(
         return sum(share * theta[name] for name, share in x.items())
 
     order = ["WDR", "WDRSIS", "WIN3", "WIN2", "DM"]
-    if ess["WDR"] < 10:
-        order.remove("WDR")
     if ess["WDRSIS"] > 0.95 * n:
         order.remove("WDRSIS")
-    degrees = max(ess[order[0]] - 1, 1)
+    elif ess["WDRSIS"] > ess["WIN3"]:
+        order = ["WDR", "WIN3", "WIN2", "WDRSIS", "DM"]
+    if ess["WDR"] < 10:
+        order.remove("WDR")
 
-    def beyond(difference: dict[str, float], z: float) -> float:
-        return abs(value(difference)) - student.ppf(norm.cdf(z), degrees) * sqrt(max(variance(difference), 0))
+    def noise(difference: dict[str, float], z: float, *among: str) -> float:
+        """So many standard errors, with the degrees of freedom of the least of some estimates."""
+        degrees = max(min(n if k == "DM" else size_of(k, ess) for k in among) - 1, 1)
+        return student.ppf(norm.cdf(z), degrees) * sqrt(max(variance(difference), 0))
 
+    def differ(a: str, b: str, *among: str) -> bool:
+        difference = minus({a: 1.0}, {b: 1.0})
+        return abs(value(difference)) > noise(difference, 3, *among)
+
+    wrong_model = any(differ(k, "DM", k) for k in order[:-1])
     x = {order[0]: 1.0}
-    for name in order[1:]:
+    for place, name in enumerate(order[1:], start=1):
         other = {name: 1.0}
-        b2 = value(minus(other, x)) ** 2 if beyond(minus(other, x), 2.5) > 0 else 0.0
-        if order[0] == "WDR" and beyond(minus(other, {"WDR": 1.0}), 2.5) > 0:
-            b2 = max(b2, (theta[name] - theta["WDR"]) ** 2)
+        b2 = 0.0
+        against = [(x, (order[0],)), *(({k: 1.0}, (k, name)) for k in order[:place])]
+        for before, among in against:
+            difference = minus(other, before)
+            if wrong_model and name != "DM":
+                b2 = max(b2, value(difference) ** 2 - noise(difference, 1.5, *among) ** 2)
+            elif abs(value(difference)) > noise(difference, 3, *among):
+                b2 = max(b2, value(difference) ** 2)
         spread = variance(minus(other, x)) + b2
         # S_jj - S_Xj from Var(X - j) = S_XX + S_jj - 2 S_Xj.
         top = (spread - b2 + variance(other) - variance(x)) / 2 + b2
         a = min(max(top / spread, 0.0), 1.0)
         x = {key: a * share for key, share in x.items()} | {name: 1 - a}
+
+    def allowed(k: str) -> float:
+        difference = minus(x, {k: 1.0})
+        found = abs(value(difference)) - noise(difference, 1.64, order[0])
+        nearly = k.startswith("WDRSIS") and ess["WDRSIS"] > ess["WIN3"]
+        return found / 2 if (k == "DM" or nearly) and differ(order[0], k, order[0]) else found
+
     witnesses = [
         k for k in names if k != "BEHAVIOUR" and (ess["WDR"] >= 10 or k not in ("WDR", "WDR cross-fitted"))
     ]
-    contradiction = max([abs(shared), *(beyond(minus(x, {k: 1.0}), 1.64) for k in witnesses)])
-    z = 2.5 * norm.ppf(0.5 + level / 2) / norm.ppf(0.975)
-    half = z * sqrt(max(variance(x), variance({"DM": 1.0})) + 2 * unseen) + contradiction
-    paired = z * sqrt(variance(minus(x, {"BEHAVIOUR": 1.0})) + 2 * unseen) + contradiction
+    contradiction = max([abs(shared), *(allowed(k) for k in witnesses)])
+    both, one = (2.5 * norm.ppf(p) / norm.ppf(0.975) for p in (0.5 + level / 2, level))
+
+    def width(error: float) -> float:
+        return max(both * error, one * error + contradiction)
+
+    half = width(sqrt(variance(x) + 1.5 * unseen))
+    gain = max(variance(minus(x, {"BEHAVIOUR": 1.0})), variance({"BEHAVIOUR": 1.0}))
+    paired = width(sqrt(gain + 1.5 * unseen))
     return Result(value(x), half, x, contradiction, max(half, paired), theta)
+
+
+def size_of(name: str, ess: dict[str, float]) -> float:
+    """How many effective episodes an estimate has."""
+    return ess["WIN3"] if name.startswith("WIN") else ess[name.removesuffix(" cross-fitted")]

@@ -8,11 +8,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from deadweight.blend.mixing import CROSS_FITTED
+from deadweight.basics.arithmetic import two_digits
+from deadweight.blend.candidates import CROSS_FITTED, ROUNDING, SECOND_OPINION
 from deadweight.results.blend import Blend
 
-# Differences smaller than this, relative to the values compared, are rounding.
-ROUNDING = 1e-9
 # Shares below this are not worth a word.
 SMALL_SHARE = 0.01
 # Nor is a contradiction that is no more than this share of the half-width.
@@ -24,11 +23,18 @@ WORDS = {
     "WDRSIS": "doubly robust with negligible states dropped",
     "WIN3": "doubly robust with the latest three ratios",
     "WIN2": "doubly robust with the latest two ratios",
+    "WIN1": "the given values, corrected by the latest ratio",
     "DM": "the fitted model alone",
     "WPDIS": "per-decision weights without a model",
     "WIS": "whole-episode weights without a model",
     CROSS_FITTED[0]: "doubly robust with models fitted on other episodes",
     CROSS_FITTED[1]: "the same with negligible states dropped",
+    SECOND_OPINION: "the model that is used if none is chosen, alone",
+}
+# Where there were none.
+NONE_DROPPED = {
+    "WDRSIS": "doubly robust; no state was negligible, and none is dropped",
+    CROSS_FITTED[1]: "the same; no state is dropped",
 }
 
 
@@ -67,7 +73,7 @@ def judge(blend: Blend, baseline: float, n: int, known: bool, level: float = 0.9
     answer = "cannot tell"
     if abs(difference) > half + slack:
         answer = "better" if difference > 0 else "worse"
-    name = "the baseline" if known else "the behaviour policy"
+    name = "the baseline" if known else "the old policy"
     numbers = (
         f"BLEND puts the new policy at {blend.value:.4g} against {baseline:.4g} for {name}: a difference of "
         f"{difference:+.4g}, {_range(difference, half)} with {level:.0%} confidence."
@@ -76,59 +82,95 @@ def judge(blend: Blend, baseline: float, n: int, known: bool, level: float = 0.9
     if blend.contradiction > WORTH_A_WORD * blend.half_width:
         reasons.append(objection(blend))
     if answer == "cannot tell":
-        reasons.append("No difference at all lies within that range.")
+        reasons.append("The range includes zero.")
     return Judgement(answer, difference, half, tuple(reasons), next_step(answer, difference, half, blend, n))
+
+
+def words_of(blend: Blend, name: str) -> str:
+    """What one of the estimates behind a blend is, in words."""
+    return WORDS[name] if blend.drops else NONE_DROPPED.get(name, WORDS[name])
 
 
 def composition(blend: Blend) -> str:
     """What the blend is made of, the largest share first."""
     parts = sorted(((share, name) for name, share in blend.shares.items()), reverse=True)
-    named = [f"{share:.0%} {name} ({WORDS[name]})" for share, name in parts if share >= SMALL_SHARE]
+    named = [f"{share:.0%} {name} ({words_of(blend, name)})" for share, name in parts if share >= SMALL_SHARE]
     return f"It is made of {', '.join(named)}."
 
 
 def objection(blend: Blend) -> str:
     """Which estimate differs from the blend, and by how much beyond noise."""
-    if blend.against is None or blend.shared_bias >= blend.contradiction:
+    if 0 < blend.misfit >= blend.contradiction:
+        return (
+            "The fitted model is off for the old policy itself, by less than weights alone leave open: "
+            f"it is used all the same, and the interval allows {blend.contradiction:.4g} for that."
+        )
+    if _is_sparse(blend):
         return (
             f"The log is sparse: leaving out parts of it shows a bias of about {blend.contradiction:.4g} "
-            "that all estimates share, and the interval is wider by as much."
+            "that all estimates share, and the interval allows for it."
+        )
+    if blend.against is None:
+        return (
+            f"{SECOND_OPINION} ({WORDS[SECOND_OPINION]}) says something else, and the interval allows "
+            f"{blend.contradiction:.4g} for that."
         )
     return (
-        f"{blend.against} ({WORDS[blend.against]}) differs from it by {blend.contradiction:.4g} more than "
-        "noise explains, and the interval is wider by as much."
+        f"{blend.against} ({words_of(blend, blend.against)}) differs from it by more than noise explains, "
+        f"and the interval allows {blend.contradiction:.4g} for that."
     )
 
 
 def next_step(answer: str, difference: float, half: float, blend: Blend, n: int) -> str:
     """What would settle the question: more episodes, or something to mend first."""
     if answer != "cannot tell":
-        return f"Nothing is missing: {n:,} episodes are enough for this answer."
+        return f"No more episodes are needed: {n:,} are enough for this answer."
     if not math.isfinite(half):
         return "Log more episodes: too few carry any information to say how many are needed."
-    sampling = half - blend.contradiction
-    room = abs(difference) - blend.contradiction
-    if room <= 0:
-        if blend.against is None or blend.shared_bias >= blend.contradiction:
+    needed = episodes_needed(difference, half, blend.contradiction, n)
+    if needed is None:
+        if 0 < blend.misfit >= blend.contradiction:
+            return (
+                "More episodes alone would not settle it: the fitted model does not fit. See first how "
+                "episodes end (terminated, time_limit), and what the states leave out."
+            )
+        if _is_sparse(blend):
             return "Log more episodes: the model has not seen enough to say how many."
         return (
-            f"More episodes alone would not settle it: {blend.against} contradicts the other estimates. See "
-            "first whether the states show everything that rewards and transitions depend on, and whether "
-            "the propensities are right."
+            f"More episodes alone would not settle it: {blend.against or SECOND_OPINION} contradicts the "
+            "other estimates. See first whether the states show everything that rewards and transitions "
+            "depend on, and whether the logged probabilities are right."
         )
-    needed = math.ceil(n * (sampling / room) ** 2)
+    return more_episodes(needed, n)
+
+
+def episodes_needed(difference: float, half: float, fixed: float, n: int) -> float | None:
+    """How many episodes would make the interval of a difference leave zero, if the difference stays.
+
+    The part of the half-width that is `fixed` does not shrink with more episodes; None where it is larger
+    than the difference.
+    """
+    room = abs(difference) - fixed
+    return math.ceil(n * ((half - fixed) / room) ** 2) if room > 0 else None
+
+
+def more_episodes(needed: float, n: int) -> str:
+    """The advice to log so many episodes."""
     if needed > MOST_TIMES * n:
-        return "The two policies are so close that no log of reasonable size would tell them apart."
+        return (
+            "What the log shows of a difference is far smaller than what it leaves open: no log of its kind "
+            "and of reasonable size would settle it."
+        )
     return (
-        f"About {_rounded(needed):,} episodes of the same kind would settle it, if the difference is what it "
-        "seems."
+        f"About {two_digits(int(needed)):,} episodes of the same kind would settle it, if the difference is "
+        "what it seems."
     )
 
 
-def _rounded(number: int) -> int:
-    """Up to two digits, for nobody knows more of it."""
-    unit: int = 10 ** max(0, len(str(number)) - 2)
-    return -(-number // unit) * unit
+def _is_sparse(blend: Blend) -> bool:
+    """Whether a bias that all estimates share is the largest contradiction, and not one of the estimates."""
+    farthest = max((part.beyond for part in blend.parts), default=0.0)
+    return blend.shared_bias >= blend.contradiction or (blend.against is None and farthest == 0.0)
 
 
 def _range(difference: float, half: float) -> str:

@@ -2,175 +2,182 @@ r"""BLEND: several estimates of one value as one, with an interval that allows f
 
 The estimates go from the one that assumes least to the one that varies least: doubly robust with full
 weights, with dropped states, with windows of three and of two ratios, and the model alone. Each next one is
-mixed in by the share that minimises the error of the mix, where a difference beyond noise counts as its bias:
+mixed in by the share that minimises the error of the mix, where b is its bias as `blend.candidates` sees it:
 
 .. math:: X \leftarrow a X + (1 - a) \theta_j, \qquad
    a = \frac{S_{jj} - S_{Xj} + b^2}{S_{XX} + S_{jj} - 2 S_{Xj} + b^2}
 
-The half-width is 2.5 standard errors, what the model hardly saw included, plus the contradiction: the most
-by which any of the estimates differs from the mix beyond noise, or the bias that all of them share in a
-sparse log, as leaving out folds of it shows. This file is arithmetic on what `blend.evidence` collects.
+The half-width allows for noise on both sides, or for the contradiction E and noise on one side (a bias goes
+one way only), whichever is more:
+
+.. math:: h = \max(2.5 \, s, \; 2.1 \, s + E), \qquad s^2 = \mathrm{Var}(X) + 1.5 \, v_u
+
+with v_u for what the model hardly saw. E is the most by which any of the estimates differs from the mix
+beyond noise (half of it for a model that is shown to be wrong), or the bias that all of them share in a
+sparse log, as leaving out folds of it shows, or what a model that is in the mix all the same is off by for
+the behaviour policy (`blend.candidates.is_bearable`). Where another model than the default was learned from
+features, all of the distance to the default's value counts: two models of one log share its noise, and a
+difference says that one of them is wrong. This file is arithmetic on what `blend.evidence` collects.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
-import numpy as np
-
-from deadweight.results.blend import Blend
+from deadweight.blend.candidates import (
+    BASELINE,
+    CROSS_FITTED,
+    OF_MODEL,
+    SECOND_OPINION,
+    Candidates,
+    Evidence,
+    quantile,
+)
+from deadweight.results.blend import Blend, Part
 from deadweight.typing import FloatArray
 
-# From the fewest assumptions to the least variance.
-ORDER = ("WDR", "WDRSIS", "WIN3", "WIN2", "DM")
-# Those that a model which contradicts the log leaves.
-WITHOUT_MODEL = ("WPDIS", "WIS")
-CROSS_FITTED = ("WDR cross-fitted", "WDRSIS cross-fitted")
-BASELINE = "BEHAVIOUR"
-# Fewer effective episodes than this carry no conclusion.
-FEW_EPISODES = 10.0
-# A share of effective episodes from which on nothing is left of the weights.
-ALL_DROPPED = 0.95
-# A difference of so many standard errors is bias; beyond so many it contradicts.
-BIASED, CONTRADICTING = 2.5, 1.64
+# Beyond so many standard errors a difference contradicts.
+CONTRADICTING = 1.64
+# How much of its contradiction a model has left that is shown to be wrong.
+SHOWN_WRONG = 0.5
+# How much of the variance of what the model hardly saw counts.
+UNSEEN = 1.5
 # Standard errors of a half-width at 95 %, and of what a normal distribution would have there.
 WIDTH, NORMAL = 2.5, 1.959963984540054
 
 
-@dataclass(frozen=True, eq=False)
-class Evidence:
-    """What a blend is made of.
-
-    Attributes:
-      names: (k,) of the estimates.
-      values: (k,) the estimates.
-      covariance: (k, k) of the estimates, from full influences.
-      n: episodes.
-      ess: undropped effective sample size.
-      ess_dropped: that of WDRSIS.
-      ess_windowed: that of WIN3, its mean over the steps that pi_e reaches.
-      unseen_variance: of what the model hardly saw.
-      shared_bias: of the model, by leaving out folds.
-      model: whether the model may be used at all.
-      weights_only: the estimate with full weights goes without the model, which is of no use to it.
-    """
-
-    names: tuple[str, ...]
-    values: FloatArray
-    covariance: FloatArray
-    n: int
-    ess: float
-    ess_dropped: float
-    ess_windowed: float
-    unseen_variance: float = 0.0
-    shared_bias: float = 0.0
-    model: bool = True
-    weights_only: bool = False
-
-
 def blend(evidence: Evidence, level: float = 0.95) -> Blend:
-    """The mix of the estimates, at a confidence level."""
-    return _Mixer(evidence).blend(level)
+    """The mix of the estimates, at a confidence level.
+
+    With a model that is of no use the interval also holds all that weights alone leave open.
+    """
+    mixed = _Mixer(evidence).blend(level)
+    if not evidence.useless:
+        return mixed
+    other = _Mixer(replace(evidence, weights_only=True, left_out=OF_MODEL)).blend(level)
+    apart = abs(other.value - mixed.value)
+    return replace(
+        mixed,
+        half_width=max(mixed.half_width, apart + other.half_width),
+        baseline_error=max(mixed.baseline_error, apart + other.baseline_error),
+    )
+
+
+def degrees_of(evidence: Evidence) -> float:
+    """Degrees of freedom of the noise between estimates."""
+    return Candidates(evidence).degrees
+
+
+def witnesses_of(evidence: Evidence) -> Sequence[str]:
+    """Which estimates may contradict the mix."""
+    return Candidates(evidence).witnesses()
 
 
 class _Mixer:
-    """Estimates as unit vectors over all names, so that any mix of them has a value and a variance."""
+    """The candidates of some evidence, and what becomes of them."""
 
     def __init__(self, evidence: Evidence) -> None:
-        self.evidence = evidence
-        self.unit = dict(zip(evidence.names, np.eye(len(evidence.names)), strict=True))
-        self.enough = evidence.ess >= FEW_EPISODES
-        self.order = self._order()
-        own = {"WDRSIS": evidence.ess_dropped, "WIN3": evidence.ess_windowed}
-        self.degrees = max(own.get(self.order[0], evidence.ess) - 1.0, 1.0)
-
-    def _order(self) -> list[str]:
-        evidence = self.evidence
-        if not evidence.model:
-            return list(WITHOUT_MODEL)
-        order = list(ORDER)
-        if evidence.weights_only:
-            order[0] = "WPDIS"
-        if evidence.ess_dropped > ALL_DROPPED * evidence.n:
-            order.remove("WDRSIS")  # without any ratio left it is the model once more, and no check of it
-        return order if self.enough else order[1:]
+        self.evidence, self.candidates = evidence, Candidates(evidence)
 
     def blend(self, level: float) -> Blend:
-        evidence = self.evidence
-        mix = self.unit[self.order[0]]
-        for name in self.order[1:]:
-            mix = self._mixed(mix, name)
-        scale = _normal_quantile(level) / NORMAL * WIDTH
-        apart, against = self._contradiction(mix)
-        shared = abs(evidence.shared_bias) if evidence.model else 0.0
-        contradiction = max(apart, shared)
-        floor = self._variance(self.unit["DM"]) if evidence.model else 0.0
-        unseen = 2.0 * evidence.unseen_variance if evidence.model else 0.0
-        variance = self._variance(mix)
-        paired = self._variance(mix - self.unit[BASELINE])
-        half = scale * math.sqrt(max(variance, floor) + unseen) + contradiction
-        other = scale * math.sqrt(paired + unseen) + contradiction
+        evidence, candidates = self.evidence, self.candidates
+        mix = self._mix()
+        parts = self._parts(mix)
+        farthest = max(parts, key=lambda part: part.beyond)
+        shared = 0.0 if candidates.by_weights else abs(evidence.shared_bias)
+        misfit = 0.0 if candidates.by_weights else evidence.misfit
+        contradiction = max(farthest.beyond, shared, misfit)
+        half = self._half_width(candidates.variance(mix), contradiction, level)
+        other = self._half_width(self._variance_of_gain(mix), contradiction, level)
         if not math.isfinite(half):
             half = other = math.inf
-        shares = {name: float(mix[evidence.names.index(name)]) for name in self.order}
         return Blend(
             float(mix @ evidence.values),
-            math.sqrt(variance),
+            math.sqrt(max(float(mix @ evidence.covariance @ mix), 0.0)),
             half,
-            shares,
+            {name: float(mix[evidence.names.index(name)]) for name in candidates.order},
             contradiction,
             shared,
-            against,
+            farthest.name if self._beyond_noise(mix, farthest.name) > 0.0 else None,
             max(half, other),
+            parts,
+            misfit,
+            evidence.drops,
         )
+
+    def _mix(self) -> FloatArray:
+        candidates = self.candidates
+        mix = candidates.unit[candidates.order[0]]
+        for name in candidates.order[1:]:
+            mix = self._mixed(mix, name)
+        return mix
 
     def _mixed(self, mix: FloatArray, name: str) -> FloatArray:
         """The mix with one more estimate in it."""
-        other = self.unit[name]
-        squared = self._bias(other - mix) ** 2
-        if self.order[0] == "WDR":
-            squared = max(squared, self._bias(other - self.unit["WDR"]) ** 2)
-        own, theirs, both = self._variance(mix), self._variance(other), self._covariance(mix, other)
+        candidates, other = self.candidates, self.candidates.unit[name]
+        squared = candidates.squared_bias(mix, name)
+        own, theirs = candidates.variance(mix), candidates.variance(other)
+        both = float(mix @ candidates.covariance @ other)
         spread = own + theirs - 2.0 * both + squared
         share = min(max((theirs - both + squared) / spread, 0.0), 1.0) if spread > 0 else 1.0
         return share * mix + (1.0 - share) * other
 
-    def _bias(self, difference: FloatArray) -> float:
-        """A difference as far as it is beyond noise: all of it, or nothing."""
-        found = float(difference @ self.evidence.values)
-        return found if abs(found) > self._noise(difference, BIASED) else 0.0
+    def _half_width(self, variance: float, contradiction: float, level: float) -> float:
+        unseen = 0.0 if self.candidates.by_weights else UNSEEN * self.evidence.unseen_variance
+        return half_width(self._wider() * math.sqrt(variance + unseen), contradiction, level)
 
-    def _contradiction(self, mix: FloatArray) -> tuple[float, str | None]:
-        evidence = self.evidence
-        most, against = 0.0, None
-        for name in self._witnesses():
-            difference = mix - self.unit[name]
-            beyond = abs(float(difference @ evidence.values)) - self._noise(difference, CONTRADICTING)
-            if beyond > most:
-                most, against = beyond, name
-        return most, against
+    def _variance_of_gain(self, mix: FloatArray) -> float:
+        """Of the difference from the mean return, which is never surer than that mean itself.
 
-    def _witnesses(self) -> Sequence[str]:
-        if not self.evidence.model:
-            return self.order
-        known = [name for name in (*ORDER, *CROSS_FITTED) if name in self.unit]
-        return known if self.enough else [name for name in known if name not in ("WDR", CROSS_FITTED[0])]
+        Influences take the propensities as known. Where they were counted in the same log, an estimate
+        follows the mean return less closely than its influence says.
+        """
+        mean = self.candidates.unit[BASELINE]
+        return max(self.candidates.variance(mix - mean), self.candidates.variance(mean))
 
-    def _noise(self, difference: FloatArray, errors: float) -> float:
-        from scipy.special import ndtr, stdtrit
+    def _wider(self) -> float:
+        """By how much Student's t is wider: weights alone are as sure as their effective episodes."""
+        return quantile(self.candidates.degrees, WIDTH) / WIDTH if self.candidates.by_weights else 1.0
 
-        return float(stdtrit(self.degrees, float(ndtr(errors)))) * math.sqrt(self._variance(difference))
+    def _parts(self, mix: FloatArray) -> tuple[Part, ...]:
+        """The estimates with their shares, and what the interval allows for their distance from the mix."""
+        candidates, values, found = self.candidates, self.evidence.values, []
+        for name in dict.fromkeys([*candidates.order, *candidates.witnesses()]):
+            own = candidates.unit[name]
+            beyond = self._beyond_noise(mix, name)
+            if name == SECOND_OPINION:
+                beyond = abs(float((mix - own) @ values))
+            if self._shown_wrong(name):
+                beyond *= SHOWN_WRONG
+            error = math.sqrt(max(float(own @ self.evidence.covariance @ own), 0.0))
+            found.append(Part(name, float(own @ values), error, float(own @ mix), beyond))
+        return tuple(found)
 
-    def _variance(self, mix: FloatArray) -> float:
-        return max(self._covariance(mix, mix), 0.0)
+    def _beyond_noise(self, mix: FloatArray, name: str) -> float:
+        return self.candidates.beyond_noise(mix - self.candidates.unit[name], CONTRADICTING)
 
-    def _covariance(self, a: FloatArray, b: FloatArray) -> float:
-        return float(a @ self.evidence.covariance @ b)
+    def _shown_wrong(self, name: str) -> bool:
+        """Whether this is the model alone, or nearly, and what assumes least shows that it is wrong."""
+        candidates = self.candidates
+        if candidates.by_weights:
+            return False
+        nearly = name in ("WDRSIS", CROSS_FITTED[1]) and candidates.nearly_model
+        first = candidates.order[0]
+        return (name in ("DM", SECOND_OPINION) or nearly) and candidates.is_apart(
+            first, name, candidates.degrees
+        )
 
 
-def _normal_quantile(level: float) -> float:
+def half_width(std_error: float, bias: float, level: float = 0.95) -> float:
+    """Of the interval of a mix: noise on both sides, or a bias and noise on one side, whichever is more.
+
+    >>> round(half_width(1.0, 0.0), 3), round(half_width(1.0, 1.0), 3), half_width(0.0, 1.0)
+    (2.5, 3.098, 1.0)
+    """
     from scipy.special import ndtri
 
-    return float(ndtri(0.5 + level / 2))
+    both, one = float(ndtri(0.5 + level / 2)), max(float(ndtri(level)), 0.0)
+    noise = WIDTH / NORMAL * std_error
+    return max(both * noise, one * noise + bias)
