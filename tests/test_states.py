@@ -52,5 +52,5 @@ def test_sets_of_different_problems() -> None:
     a = StateSet(np.ones(2, dtype=bool), np.arange(2))
     with pytest.raises(DropError, match="different problems"):
         _ = a | StateSet(np.ones(3, dtype=bool), np.arange(3))
-    with pytest.raises(DropError, match="one flag a state"):
+    with pytest.raises(DropError, match="one flag for each state"):
         StateSet(np.ones(3, dtype=bool), np.arange(2))

@@ -79,5 +79,5 @@ def test_table_frame_and_order() -> None:
     assert "variance cost" in lines[0]
     assert report.dropped.any()
     log = lift.sample(50)
-    with pytest.raises(DropError, match="flag a step"):
+    with pytest.raises(DropError, match="flag for each step"):
         state_report(log, lift.pi_e, lift.pi_b, drop=np.zeros(log.n_steps, dtype=bool))

@@ -9,13 +9,14 @@ import pytest
 from scipy import stats
 
 import deadweight as dw
-from deadweight.answers.plans import Answers, Plan
+from deadweight.answers.answering import Answers
+from deadweight.answers.plans import Plan
 from deadweight.estimators.names import estimator_of
 from deadweight.inference.bootstrap import _add_product, bca_levels, resampled
-from deadweight.inference.episodes import influences
+from deadweight.inference.per_episode import influences
 from deadweight.inference.poisson import _CUTS, LEVELS, poisson_weights
 from deadweight.log.interface import InMemory, in_memory
-from deadweight.question.core import ask_pair
+from deadweight.question.asking import ask_pair
 from deadweight.question.drops import Drop, given_drop
 from deadweight.question.options import Options
 from deadweight.sums.pairs import pair_policies
@@ -167,3 +168,12 @@ def test_spread_of_the_resamples_is_the_standard_error() -> None:
     log = problem.sample(2000, seed=0)
     found = dw.estimate("WPDIS", log, problem.pi_e, problem.pi_b, interval="bootstrap", resamples=2000)
     assert found.sampling_error / 1.96 == pytest.approx(found.std_error, rel=0.06)
+
+
+@pytest.mark.parametrize("kind", ["bootstrap", "bca"])
+def test_one_episode_tells_nothing_of_its_noise(kind: str) -> None:
+    log = dw.Trajectories.from_episodes([[(0, 0, 1.0)]])
+    found = dw.estimate("WIS", log, [[1.0]], [[1.0]], interval=kind)
+    assert tuple(found.interval) == (-np.inf, np.inf)
+    clipped = dw.estimate("WIS", log, [[1.0]], [[1.0]], interval=kind, return_range=(0.0, 2.0))
+    assert tuple(clipped.interval) == (0.0, 2.0)

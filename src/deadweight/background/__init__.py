@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 from deadweight.background.conventions import conventions
 from deadweight.background.data import DataCard, data_card
-from deadweight.background.path import PathContent, path_content
-from deadweight.background.states import StatesContent, states_content
-from deadweight.background.sums import log_sums
-from deadweight.background.weights import WeightsContent, weights_content
+from deadweight.background.feature_words import FeaturesContent, features_content
+from deadweight.background.headline_path import PathContent, path_content
+from deadweight.background.one_pass import log_sums
+from deadweight.background.state_costs import StatesContent, states_content
+from deadweight.background.weights_after_dropping import WeightsContent, weights_content
 from deadweight.question.core import Question
 from deadweight.question.drops import Drop
 from deadweight.results import Estimate
@@ -40,26 +41,30 @@ class Background:
     without_states: str
     conventions: list[tuple[str, str]]
     confidence: float
+    features: FeaturesContent | None = None
 
 
 def background_of(question: Question, headline: Estimate, drop: Drop) -> Background:
     """The background of a table whose headline has this drop."""
     confidence = headline.level if headline.interval is not None else CONFIDENCE
-    all_actions = question.pair.pi_e is not None
-    of_states = all_actions and drop.steps is None
+    all_actions = question.has_values
+    of_states = all_actions and question.parts.has_states and drop.steps is None
     sums = log_sums(question, drop)
     return Background(
         data=data_card(question, sums),
         weights=weights_content(question, sums),
         path=path_content(question, confidence) if all_actions else None,
         states=states_content(question, drop) if of_states else None,
-        without_states=_why_not(all_actions),
+        without_states=_why_not(all_actions, question.parts.has_states),
         conventions=conventions(question, headline),
         confidence=confidence,
+        features=features_content(question),
     )
 
 
-def _why_not(all_actions: bool) -> str:
+def _why_not(all_actions: bool, labelled: bool) -> str:
+    if not labelled:
+        return "The states of this log have no labels: there is no list of states to show."
     if all_actions:
         return "Single steps were dropped, not states: there is no list of states to show."
     return (

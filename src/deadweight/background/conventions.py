@@ -19,8 +19,8 @@ UNSEEN = {
 INTERVALS = {
     "auto": "sampling error by Student's t with effective degrees of freedom, plus the estimated bias of "
     "dropping, plus the distance between weights and model",
-    "blend": "two and a half standard errors, the noise of the fitted model in them, plus what the "
-    "estimates in the mix contradict each other by beyond noise",
+    "blend": "two and a half standard errors, the noise of the fitted model in them; or about two and what "
+    "the estimates in the mix contradict each other by beyond noise, if that is more",
     "student-t": "Student's t with effective degrees of freedom; no allowance for bias",
     "bootstrap": "bootstrap of whole episodes, percentile",
     "bca": "bootstrap of whole episodes, bias-corrected and accelerated",
@@ -37,7 +37,7 @@ def conventions(question: Question, headline: Estimate) -> list[tuple[str, str]]
     """(what, which) of every choice behind the numbers."""
     options, kind = question.options, headline.interval_kind
     found = [
-        ("Discount (gamma)", f"{question.gamma:g}"),
+        ("Discount (gamma)", f"{question.discount:g}"),
         ("Finished episodes", f"{options.finished}: they {FINISHED[options.finished]}"),
         ("Ends of episodes", _ends(question)),
         ("Actions never logged in a state", _unseen(question)),
@@ -51,6 +51,8 @@ def conventions(question: Question, headline: Estimate) -> list[tuple[str, str]]
         found.append(("Seed of the bootstrap", str(options.seed)))
     else:
         found.append(("Seed", "not used: no step of this evaluation is random"))
+    if question.cut_weights is not None:
+        found.append(("Cut episodes", question.cut_weights.sentence))
     if options.return_range is not None:
         found.append(("Possible returns", "{:g} to {:g}".format(*options.return_range)))
     return found

@@ -18,6 +18,8 @@ from deadweight.typing import FloatArray
 
 # Fewer observations than this say nothing about a tail.
 SMALLEST_TAIL = 5
+# Weights that differ by less than this share of the largest are equal: a tail of rounding errors is none.
+ROUNDING = 1e-9
 PRIOR_K, PRIOR_WEIGHT = 0.5, 10.0
 
 
@@ -36,15 +38,17 @@ def pareto_k(log_weights: FloatArray) -> float:
     nan
     """
     size = tail_size(len(log_weights))
-    if size < SMALLEST_TAIL or size >= len(log_weights):
+    return math.nan if size >= len(log_weights) else tail_shape(np.sort(log_weights)[-size - 1 :])
+
+
+def tail_shape(ordered: FloatArray) -> float:
+    """The same from the sorted logarithms of the tail and of the largest weight below it."""
+    if len(ordered) <= SMALLEST_TAIL or ordered[-1] == -math.inf:
         return math.nan
-    ordered = np.sort(log_weights)
-    if ordered[-1] == -math.inf:
-        return math.nan
-    tail, cut = ordered[-size:], ordered[-size - 1]
+    tail, cut = ordered[1:], ordered[0]
     # The shape does not depend on the unit: the largest weight is 1.
     excess = np.exp(tail - tail[-1]) - math.exp(cut - tail[-1])
-    excess = excess[excess > 0]
+    excess = excess[excess > ROUNDING]
     if len(excess) < SMALLEST_TAIL or not excess[-1] > excess[0]:
         return math.nan
     return shape(excess, PRIOR_WEIGHT)

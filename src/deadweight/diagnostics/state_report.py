@@ -20,17 +20,25 @@ import numpy.typing as npt
 
 from deadweight.diagnostics.variance_cost import variance_costs
 from deadweight.estimators.names import estimator_of
+from deadweight.log.features import require_labels
 from deadweight.log.interface import LogLike
-from deadweight.log.labels import plain
+from deadweight.log.labels import plain, visible
 from deadweight.mdp.chains import average_actions
-from deadweight.negligible.automatic import states_by_rule
+from deadweight.negligible.by_name import states_by_rule
 from deadweight.policy.policies import TabularPolicy
-from deadweight.question.core import Question, ask
+from deadweight.question.asking import Policy, ask
+from deadweight.question.core import Question
 from deadweight.question.drops import Drop, drop_of
 from deadweight.question.options import read_options
+from deadweight.results.as_frame import frame
+from deadweight.results.shown import html_table, key_beside, new_figure
 from deadweight.typing import BoolArray, FloatArray
 from deadweight.values.settling import occupancy
 
+# States that are named in a figure, and rows of a table in a notebook.
+MOST_NAMED, MOST_SHOWN = 12, 30
+# Pixels between two names, across and along.
+ROOM = (60.0, 16.0)
 COLUMNS = ("state", "visits", "chi2", "variance_cost", "bias", "gap", "dropped")
 # A rule that depends on the estimator chooses for this one.
 RULE_FOR = "WSPDIS"
@@ -76,15 +84,43 @@ class StateReport:
         table = zip(self.labels, *(column.tolist() for column in columns), strict=True)
         return [dict(zip(COLUMNS, row, strict=True)) for row in table]
 
-    def to_frame(self) -> Any:
-        """A pandas DataFrame if pandas is installed, else a pyarrow Table."""
-        try:
-            import pandas
-        except ImportError:
-            import pyarrow
+    def to_frame(self, library: str | None = None) -> Any:
+        """One row a state, in pandas, polars or pyarrow; by default whichever the program uses."""
+        return frame(self.rows(), COLUMNS, library)
 
-            return pyarrow.Table.from_pylist(self.rows())
-        return pandas.DataFrame(self.rows(), columns=list(COLUMNS))
+    def plot(self) -> Any:
+        """Variance cost against bias as a matplotlib figure: worth dropping is what lies right, near zero."""
+        figure = new_figure("The figure of the states", 7, 4)
+        axes = figure.subplots()
+        for chosen, words, colour in ((self.dropped, "dropped", "C1"), (~self.dropped, "kept", "C0")):
+            if chosen.any():
+                axes.plot(self.variance_cost[chosen], self.bias[chosen], "o", color=colour, label=words)
+        axes.axhline(0.0, color="grey", linestyle=":")
+        axes.margins(0.15)  # room for the names
+        for k in self._named(axes):
+            place = (float(self.variance_cost[k]), float(self.bias[k]))
+            axes.annotate(visible(str(self.labels[k]), 16), place, (6, 4), textcoords="offset points")
+        axes.set_xlabel("variance cost")
+        axes.set_ylabel("bias, in units of the return")
+        key_beside(axes)
+        return figure
+
+    def _named(self, axes: Any) -> list[int]:
+        """States whose names have room in a drawing, those that cost most variance first."""
+        at = axes.transData.transform(np.column_stack([self.variance_cost, self.bias]))
+        named: list[int] = []
+        for k in range(len(self)):
+            apart = np.abs(at[named] - at[k]) > ROOM
+            if len(named) < MOST_NAMED and np.isfinite(at[k]).all() and apart.any(axis=1).all():
+                named.append(k)
+        return named
+
+    def _repr_html_(self) -> str:
+        headings = [name.replace("_", " ") for name in COLUMNS]
+        shown = self.cells()[:MOST_SHOWN]
+        more = [f"And {len(self) - MOST_SHOWN:,} more."] if len(self) > MOST_SHOWN else []
+        title = f"{len(self):,} states, dearest in variance first; {int(self.dropped.sum()):,} dropped"
+        return html_table(headings, shown, title, more)
 
     def cells(self) -> list[list[str]]:
         """The table as text, one list a state."""
@@ -116,7 +152,7 @@ class StateReport:
 def state_report(
     log: LogLike,
     pi_e: TabularPolicy | npt.ArrayLike,
-    pi_b: TabularPolicy | npt.ArrayLike | None = None,
+    pi_b: Policy = None,
     drop: Any = None,
     gamma: float = 1.0,
     **options: Any,
@@ -147,10 +183,11 @@ def state_report(
 
 def state_report_of(question: Question, drop: Drop) -> StateReport:
     """The same for a question and its drop."""
+    require_labels(question.parts, "The state report")
     mask = drop.mask_for("A state report", question.pair.n_states)
-    pi_e, pi_b, model = question.pi_e("The state report"), question.pi_b, question.model
+    pi_e, pi_b = question.pi_e("The state report"), question.pi_b
     visited = np.flatnonzero(question.visits > 0)
-    costs = variance_costs(model, pi_e, pi_b, question.horizon, visited)
+    costs = variance_costs(question.chain, pi_e, pi_b, question.horizon, visited)
     order = np.lexsort((visited, -costs))
     index = visited[order]
     return StateReport(

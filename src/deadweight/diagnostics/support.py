@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from deadweight.log.features import require_labels
 from deadweight.log.interface import in_memory
 from deadweight.log.labels import plain
 from deadweight.log.trajectories import Trajectories
 from deadweight.policy.policies import TabularPolicy
-from deadweight.question.core import Question, ask
+from deadweight.question.asking import ask
+from deadweight.question.core import Question
 from deadweight.typing import FloatArray
 
 
@@ -61,6 +63,11 @@ def support(
 ) -> SupportReport:
     """Actions with pi_e > 0 that were never logged in a visited state.
 
+    Args:
+      log: episodes of the behaviour policy.
+      pi_e: evaluation policy.
+      pi_b: behaviour policy, which says whether such an action was possible; None where it is not known.
+
     Example:
       >>> log = Trajectories.from_episodes([[("ward", "wait", 1.0)]])
       >>> policy = TabularPolicy([[0.9, 0.1]], states=["ward"], actions=["wait", "treat"])
@@ -72,6 +79,7 @@ def support(
 
 def support_of(question: Question) -> SupportReport:
     """The same for a question."""
+    require_labels(question.parts, "The support report")
     pair, pi_e = question.pair, question.pi_e("The support report")
     visits: FloatArray = question.visits
     unseen = (pi_e > 0) & (question.counts.visits() == 0) & (visits > 0)[:, None]

@@ -16,11 +16,13 @@ import numpy as np
 
 from deadweight.diagnostics.pareto import pareto_k
 from deadweight.log.interface import LogLike
-from deadweight.question.core import Question, ask
+from deadweight.question.asking import ask
+from deadweight.question.core import Question
 from deadweight.question.drops import drop_of
 from deadweight.sums.blocks import Block
+from deadweight.sums.fields import Table
 from deadweight.sums.reduction import reduce_log
-from deadweight.sums.running import running_product
+from deadweight.sums.running import Running, running_product
 from deadweight.sums.summaries import Kish, z_from_one
 from deadweight.sums.weighting import Weighting
 from deadweight.typing import FloatArray
@@ -143,16 +145,32 @@ def weight_report(sums: WeightSums, kish: Kish, drops: bool) -> WeightReport:
 def weight_sums(weighting: Weighting, block: Block) -> list[Any]:
     """`WeightSums` and `Kish` of a block."""
     weighted = weighting.on(block)
-    rho, marks, running = weighted.full, weighted.dropped, weighted.running
-    dropped = np.ones((block.n, 1)) if marks is None else np.where(marks, rho, 1.0)
     sums = WeightSums(
-        running.last.logs()[:, 0],
-        running_product(dropped).last.logs()[:, 0],
-        int((rho == 0).sum()),
-        0 if marks is None else int(marks.sum()),
+        weighted.final.logs()[:, 0],
+        _dropped_part(weighting, block).logs()[:, 0],
+        _zero_ratios(weighting, block),
+        0 if weighted.dropped is None else int(weighted.dropped.sum()),
         int(block.lengths.sum()),
     )
-    return [sums, Kish.of(running)]
+    return [sums, weighted.step_sizes("absorb")]
+
+
+def _dropped_part(weighting: Weighting, block: Block) -> Running:
+    """(m, 1) A, the product of the dropped ratios."""
+    drop, marks = weighting.drop, weighting.on(block).dropped
+    if marks is None:
+        return Running(np.ones((block.n, 1)))
+    if isinstance(drop, Table):  # the others are kept by the opposite drop
+        return Weighting(weighting.pair, Table(~drop.values)).on(block).final
+    return running_product(np.where(marks, weighting.on(block).full, 1.0)).last
+
+
+def _zero_ratios(weighting: Weighting, block: Block) -> int:
+    """Steps with an action that pi_e never takes; tables without a zero need not be looked up."""
+    table = weighting.undropped.table
+    if table is not None and not (table.values == 0).any():
+        return 0
+    return int((weighting.on(block).full == 0).sum())
 
 
 def _shares(logs: FloatArray) -> FloatArray:

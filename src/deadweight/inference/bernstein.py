@@ -14,7 +14,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from deadweight.answers.plans import Answers, Plan
+from deadweight.answers.answering import Answers
+from deadweight.answers.plans import Plan
 from deadweight.errors import EstimationError
 from deadweight.inference.betting import Lower, bounded, return_range
 from deadweight.question.core import Question

@@ -19,9 +19,10 @@ from functools import partial
 
 import numpy as np
 
-from deadweight.answers.plans import Answers, Plan, returns
+from deadweight.answers.answering import Answers
+from deadweight.answers.plans import Plan, returns
 from deadweight.errors import EstimationError
-from deadweight.inference.episodes import WholeEpisodes, check_returns, per_episode, whole_episodes
+from deadweight.inference.per_episode import WholeEpisodes, check_returns, per_episode, whole_episodes
 from deadweight.question.core import Question
 from deadweight.question.drops import Drop
 from deadweight.results import Interval
@@ -112,7 +113,10 @@ def held_out(plan: Plan, choose: Callable[[Question], Drop] | None) -> tuple[Pla
     log, even = question.parts[0], np.arange(question.n) % 2 == 0
     drop = choose(question.about(log.select(even)))
     if drop.steps is not None:
-        raise EstimationError("A rule must choose states, not steps, to be used on other episodes.")
+        raise EstimationError(
+            "A rule must choose states, not steps, to be used on other episodes.",
+            fix='For example drop="q-gap:1.0", or name the states: drop=["ward"].',
+        )
     return Plan(question.about(log.select(~even)), plan.estimator, drop), True
 
 

@@ -9,6 +9,7 @@ weights.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,11 +18,12 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from deadweight.answers.plans import Answers, Plan
+from deadweight.answers.answering import Answers
+from deadweight.answers.plans import Plan
 from deadweight.basics.arithmetic import divide
 from deadweight.errors import EstimationError
 from deadweight.estimators.product import ProductFamily, Terms
-from deadweight.inference.episodes import first_episodes, influences
+from deadweight.inference.per_episode import first_episodes, influences
 from deadweight.inference.poisson import poisson_weights
 from deadweight.question.drops import Drop
 from deadweight.results import Interval
@@ -53,6 +55,8 @@ def bca(answers: Answers, plan: Plan, level: float) -> Interval:
 
 def _interval(answers: Answers, plan: Plan, kind: str, values: FloatArray, shares: FloatArray) -> Interval:
     lower, upper = (float(end) for end in np.quantile(values, shares))
+    if plan.question.n == 1:  # which is drawn every time, and tells nothing of its noise
+        lower, upper = -math.inf, math.inf
     return Interval(
         *(lower, upper, (upper - lower) / 2, 0.0, kind, plan.estimand, answers.fit(plan).value),
         resamples=len(values),
@@ -237,7 +241,10 @@ def _refitted(plan: Plan) -> FloatArray:
     """The estimate from each resampled log, model and choices included."""
     question = plan.question
     if len(question.parts) > 1:
-        raise EstimationError(f"A bootstrap of {plan.name} needs a log in one piece.")
+        raise EstimationError(
+            f"A bootstrap of {plan.name} needs a log in one piece.",
+            fix='Read the log whole with deadweight.read (--no-stream), or use interval="auto".',
+        )
     log, options = question.parts[0], question.options
     copies = poisson_weights(options.seed, np.arange(question.n), options.resamples).astype(np.int64)
     values = []

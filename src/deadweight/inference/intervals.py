@@ -8,8 +8,12 @@ and "bernstein" hold for every sample size and need to know which returns are po
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
-from deadweight.answers.plans import Answers, Plan
+import numpy as np
+
+from deadweight.answers.answering import Answers
+from deadweight.answers.plans import Plan
 from deadweight.errors import OptionError, did_you_mean
 from deadweight.inference.bernstein import bernstein
 from deadweight.inference.betting import guaranteed
@@ -44,15 +48,44 @@ def check_interval(kind: str | None, level: float, options: Options) -> None:
     if kind not in KINDS:
         raise OptionError(
             f"interval must be one of {', '.join(KINDS)} or None; found {kind!r}."
-            f"{did_you_mean(str(kind), KINDS)}"
+            f"{did_you_mean(str(kind), KINDS)}",
+            fix='For example interval="auto" (--interval auto).',
         )
-    if not 0 < level < 1:
+    if not (isinstance(level, int | float | np.number) and 0 < level < 1):
         raise OptionError(f"level must lie between 0 and 1; found {level!r}.", fix="0.95 is customary.")
     if kind in BOUNDS and options.return_range is None:
         raise OptionError(
             f'interval="{kind}" needs the lowest and the highest return that an episode can have.',
-            fix="Pass return_range=(lowest, highest), from what is known of the task and not from the log.",
+            fix="Pass return_range=(lowest, highest), from what is known of the task and not from the log, "
+            "such as (0, 1).",
         )
+    if kind in BOUNDS and options.cut_weights is not None:
+        raise OptionError(
+            f'interval="{kind}" holds for any log, and the chance of being cut is only estimated: the two do '
+            "not go together.",
+            fix='Leave cut_weights out, or use interval="auto".',
+        )
+
+
+def clipped(bounds: Interval, possible: tuple[float, float] | None) -> Interval:
+    """The interval within the returns that are possible, where they are known; its parts stay as they were.
+
+    One that lies outside altogether is wrong, and says nothing: everything that is possible remains, not the
+    one end that it is nearer to.
+
+    >>> made = Interval(-0.5, 0.7, 0.6, 0.0, "auto", "V(pi_e)", 0.1)
+    >>> clipped(made, (0.0, 1.0)).lower, clipped(made, None).lower
+    (0.0, -0.5)
+    >>> clipped(made, (1.0, 2.0)).lower, clipped(made, (1.0, 2.0)).upper
+    (1.0, 2.0)
+    """
+    if possible is None:
+        return bounds
+    lowest, highest = possible
+    if bounds.lower > highest or bounds.upper < lowest:
+        return replace(bounds, lower=lowest, upper=highest)
+    lower, upper = (min(max(end, lowest), highest) for end in (bounds.lower, bounds.upper))
+    return replace(bounds, lower=lower, upper=upper)
 
 
 def make_interval(

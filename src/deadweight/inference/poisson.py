@@ -14,6 +14,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from deadweight.sums import kernel
 from deadweight.typing import IntArray
 
 WORDS = npt.NDArray[np.uint64]
@@ -28,6 +29,16 @@ def poisson_weights(seed: int, episodes: IntArray, resamples: int) -> npt.NDArra
     >>> bool((poisson_weights(0, np.array([4, 2]), 8) == whole[[4, 2]]).all())
     True
     """
+    if kernel.KERNEL is None:
+        return _by_numpy(seed, episodes, resamples)
+    copies = np.empty((len(episodes), resamples), dtype=np.uint8)
+    numbers, cuts = np.ascontiguousarray(episodes, dtype=np.int64), _CUTS.astype(np.int64)
+    kernel.KERNEL.resample_copies(seed % 2**64, numbers, cuts, resamples, copies.reshape(-1))
+    return copies
+
+
+def _by_numpy(seed: int, episodes: IntArray, resamples: int) -> npt.NDArray[np.uint8]:
+    """The same, without the kernel."""
     words = -(-resamples // 4)
     with np.errstate(over="ignore"):
         stream = mixed(mixed(np.array([seed % 2**64], dtype=np.uint64)) + episodes.astype(np.uint64) * GOLDEN)

@@ -16,10 +16,10 @@ from deadweight.answers.plans import Plan
 from deadweight.errors import DataError, OptionError
 from deadweight.estimators.names import estimator_of
 from deadweight.inference.betting import LOG_BET, LOG_STAY, climb, log_sum
-from deadweight.inference.episodes import check_returns, whole_episodes
+from deadweight.inference.per_episode import check_returns, whole_episodes
 from deadweight.log.interface import in_memory
 from deadweight.log.trajectories import Trajectories
-from deadweight.question.core import ask
+from deadweight.question.asking import ask
 from deadweight.question.drops import drop_of
 from deadweight.question.options import Options
 from deadweight.typing import FloatArray
@@ -48,7 +48,8 @@ class ConfidenceSequence:
         checked = Options(return_range=return_range).return_range
         if checked is None or not 0 < level < 1:
             raise OptionError(
-                f"A confidence sequence needs a return_range and a level; found level {level!r}."
+                f"A confidence sequence needs a return_range and a level; found level {level!r}.",
+                fix="For example ConfidenceSequence((0, 1), level=0.95).",
             )
         self.lowest, self.highest = checked
         target = -math.log((1.0 - level) / 2)
@@ -69,7 +70,10 @@ class ConfidenceSequence:
     def update(self, weight: float, episode_return: float) -> tuple[float, float]:
         """The interval with one more episode: its weight B and its return G."""
         if not weight >= 0:
-            raise DataError(f"The weight of an episode must be at least 0; found {weight!r}.")
+            raise DataError(
+                f"The weight of an episode must be at least 0; found {weight!r}.",
+                fix="A weight is a product of ratios pi_e / pi_b, such as 0.8.",
+            )
         return self._update_log(math.log(weight) if weight > 0 else -math.inf, episode_return)
 
     def _update_log(self, log_weight: float, episode_return: float) -> tuple[float, float]:

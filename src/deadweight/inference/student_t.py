@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import math
 
-from deadweight.answers.plans import Answers, Plan
+from deadweight.answers.answering import Answers
+from deadweight.answers.plans import Plan
 from deadweight.results import Interval
 
 # Degrees of freedom below this are rounding: one episode has all the weight.

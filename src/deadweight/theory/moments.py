@@ -31,6 +31,11 @@ ESTIMATORS = ("IS", "SIS", "PDIS", "SPDIS")
 class Moments:
     """Exact moments of one episode's term; an estimate from n episodes has variance / n and the same bias.
 
+    Attributes:
+      mean: what the estimator estimates.
+      variance: of one episode's term.
+      bias: mean less the value of pi_e.
+
     Example:
       >>> Moments(mean=1.0, variance=3.0, bias=0.5).mse(episodes=12)
       0.5

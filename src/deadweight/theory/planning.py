@@ -24,8 +24,11 @@ def episodes_needed(
 
     .. math:: n = \lceil \mathrm{Var}(X) / \mathrm{se}^2 \rceil
 
-    X is one episode's term, with its exact variance; no number of episodes removes a bias. The other
-    arguments are those of `moments`.
+    X is one episode's term, with its exact variance; no number of episodes removes a bias.
+
+    Args:
+      mdp, pi_e, pi_b, estimator, drop, horizon, gamma: those of `moments`.
+      std_error: the largest standard error.
 
     Example:
       >>> from deadweight.domains import deterministic_lift
@@ -34,7 +37,9 @@ def episodes_needed(
       25500
     """
     if not std_error > 0:
-        raise OptionError(f"std_error must be above 0; found {std_error!r}.")
+        raise OptionError(
+            f"std_error must be above 0; found {std_error!r}.", fix="For example std_error=0.1."
+        )
     variance = moments(mdp, pi_e, pi_b, estimator, drop, horizon, gamma).variance
     # The variance is a computed number: a hair above a whole number of episodes is that number.
     return max(1, ceil(variance / std_error**2 * (1 - 1e-12)))

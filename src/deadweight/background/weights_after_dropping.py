@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deadweight.background.sums import LogSums
+from deadweight.background.one_pass import LogSums
 from deadweight.diagnostics.weights import WeightReport, weight_report
 from deadweight.question.core import Question
 from deadweight.results.saved import saved

@@ -7,11 +7,12 @@ from functools import partial
 
 import numpy as np
 
-from deadweight.answers.plans import Answers, Compute, Plan
+from deadweight.answers.answering import Answers
+from deadweight.answers.plans import Compute, Plan
 from deadweight.errors import DataError
 from deadweight.question.core import Question
 from deadweight.sums import reduction
-from deadweight.sums.blocks import Block
+from deadweight.sums.blocks import Block, discounted_sum
 from deadweight.sums.weighting import Weighting
 from deadweight.typing import FloatArray, IntArray
 
@@ -75,9 +76,28 @@ def check_returns(returns: FloatArray, lowest: float, highest: float, first: int
         )
 
 
+def check_range(question: Question) -> None:
+    """Refuse a range of possible returns that a logged one leaves; nothing where none was given."""
+    possible = question.options.return_range
+    if possible is not None:
+        check_returns(per_episode(question, partial(logged_returns, question.gamma)), *possible)
+
+
+def logged_returns(gamma: float, block: Block) -> FloatArray:
+    """(m,) discounted returns as they were logged, whatever a row stands for."""
+    if block.standing is None:
+        return block.returns(gamma)
+    return discounted_sum(block.rewards / block.standing[0], gamma)
+
+
 def influences(answers: Answers, plan: Plan) -> FloatArray:
     """(n,) influence of each episode on the estimate, centred: the estimate is about truth + their mean."""
-    values = per_episode(plan.question, answers.influence(plan))
+    return centred_influences(plan.question, answers.influence(plan))
+
+
+def centred_influences(question: Question, influence: Compute) -> FloatArray:
+    """(n,) values of an influence that is known up to a constant, so that their mean is zero."""
+    values = per_episode(question, influence)
     with np.errstate(over="ignore", invalid="ignore"):
         centred: FloatArray = values - values.mean()
     return centred

@@ -1,0 +1,79 @@
+"""The flags of a row of a table: what a reader of that estimate must know.
+
+Their sentences are in `deadweight.results.flags`. Flags that take sums of their own, or a standard error, are
+there only if an interval was asked for.
+"""
+
+from __future__ import annotations
+
+from deadweight.answers.answering import Answers
+from deadweight.answers.plans import FEW_EPISODES, NEARLY_ALL, Plan
+from deadweight.diagnostics.weight_flags import flags_of_full_weights, weight_flags
+from deadweight.negligible.proof import is_proven
+from deadweight.question.core import Question
+from deadweight.results import Estimate, Interval
+
+
+def row_flags(answers: Answers, plan: Plan, bounds: Interval | None) -> list[str]:
+    """Of an estimate with its interval, in the order of what they are about: log, weights, drop, model."""
+    found = _log_flags(plan)
+    ess, share = answers.ess(plan), answers.dropped_share(plan)
+    if ess is not None and ess < FEW_EPISODES:
+        found.append("low-ess")
+    if plan.estimator.is_state_based and share >= NEARLY_ALL:
+        found.append("all-dropped")
+    if plan.estimator.is_state_based and share == 0.0:
+        found.append("none-dropped")
+    if bounds is not None:
+        found += [*weight_flags(answers, plan), *_interval_flags(plan, bounds)]
+        if plan.uses_model and not is_proven(plan.question):
+            found.append("model-unproven")
+    return [*found, *_model_flags(answers, plan)]
+
+
+def mix_flags(answers: Answers, plan: Plan, mix: Estimate) -> list[str]:
+    """Of a mix, beside those that it has by itself."""
+    found = _log_flags(plan)
+    if mix.bounds is None:
+        return found
+    unproven = [] if is_proven(plan.question) else ["model-unproven"]
+    return [*found, *flags_of_full_weights(answers, mix.shares or {}), *unproven]
+
+
+def _log_flags(plan: Plan) -> list[str]:
+    """What must be known of the log, and of where the behaviour policy comes from."""
+    question = plan.question
+    found = [] if plan.estimator.is_naive else list(question.behaviour_flags)
+    if question.cut_early > 0:
+        found.append("truncated" if question.cut_weights is None else "cut-weighted")
+    if not plan.estimator.is_naive and _lacks_support(question):
+        found.append("no-support")
+    return found
+
+
+def _interval_flags(plan: Plan, bounds: Interval) -> list[str]:
+    """What the checks of an interval have found."""
+    if bounds.kind != "auto" or not plan.estimator.is_product or not plan.question.options.cross_check:
+        return []
+    if not plan.counterparts:
+        return ["unchecked"]
+    return ["contradicted"] if (bounds.disagreement or 0.0) > bounds.sampling_error else []
+
+
+def _model_flags(answers: Answers, plan: Plan) -> list[str]:
+    """What must be known of the model behind an estimate."""
+    misfit = answers.misfit(plan)
+    found = ["model-misfit"] if misfit is not None and misfit.found else []
+    if plan.has_used_model and plan.question.unsettled:
+        found.append("model-unsettled")
+    fitted = plan.question.row_values if plan.has_used_model else None
+    return found if fitted is None else [*found, *fitted.flags]
+
+
+def _lacks_support(question: Question) -> bool:
+    """Whether pi_e acts in a visited state where pi_b never does."""
+    pi_e, pi_b = question.pair.pi_e, question.pair.pi_b
+    if pi_e is None or pi_b is None:
+        return False
+    states = ((pi_e > 0) & (pi_b == 0)).any(axis=1)
+    return bool(states.any() and (question.visits[states] > 0).any())

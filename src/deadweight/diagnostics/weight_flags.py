@@ -1,0 +1,142 @@
+"""Flags about weights and rewards: heavy tails, a mean that is not 1, infinite variance, late rewards.
+
+`watched` says what is to be summed of the log for them, in a pass that is made anyway; `weight_flags` and
+`flags_of_full_weights` read those sums.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from deadweight.answers.answering import Answers
+from deadweight.answers.plans import FEW_EPISODES, Plan
+from deadweight.diagnostics.infinite_variance import has_infinite_variance
+from deadweight.diagnostics.pareto import tail_shape, tail_size
+from deadweight.estimators.family import Summed
+from deadweight.estimators.names import PER_DECISION
+from deadweight.question.core import Question
+from deadweight.question.drops import NOTHING_DROPPED, Drop
+from deadweight.sums.blocks import Block
+from deadweight.sums.reward_timing import RewardTiming
+from deadweight.sums.weighting import Weighting
+from deadweight.typing import FloatArray
+
+# Shape of a tail above which a mean of such weights should not be trusted.
+HEAVY_TAIL = 0.7
+# How many times the mean the largest weight must be before the shape of the tail matters: a few clusters of
+# nearly equal weights have no tail, whatever shape is fitted to them.
+FAR_ABOVE_MEAN = 10.0
+# Standard errors that the mean of the weights may be away from 1.
+FAR_FROM_ONE = 3.0
+# Share of a mix below which the flags of one of its parts do not concern it.
+SMALL_SHARE = 0.01
+# The parts of a mix that have all ratios.
+UNDROPPED = ("WDR", "WPDIS", "WIS")
+
+
+@dataclass(frozen=True, eq=False)
+class Largest:
+    """Logarithms of the largest weights, as many as a tail needs, and of the sum of all n; merges."""
+
+    logs: FloatArray
+    size: int
+    log_sum: float
+    n: int
+
+    def merge(self, other: Largest) -> Largest:
+        """Of the episodes of both."""
+        both = Largest.of(np.concatenate([self.logs, other.logs]), self.size)
+        return replace(both, log_sum=float(np.logaddexp(self.log_sum, other.log_sum)), n=self.n + other.n)
+
+    @classmethod
+    def of(cls, logs: FloatArray, size: int) -> Largest:
+        """The largest `size` of some logarithms."""
+        kept = logs if len(logs) <= size else np.partition(logs, -size)[-size:]
+        return cls(kept, size, float(np.logaddexp.reduce(logs)), len(logs))
+
+    @property
+    def is_heavy(self) -> bool:
+        """Whether the tail is heavy, and reaches far enough to matter."""
+        reach = float(self.logs.max()) - self.log_sum + math.log(self.n)
+        return reach > math.log(FAR_ABOVE_MEAN) and tail_shape(np.sort(self.logs)) > HEAVY_TAIL
+
+
+class LargestWeights:
+    """The largest final weights of a log."""
+
+    def __init__(self, weighting: Weighting, n: int) -> None:
+        self.weighting, self.size = weighting, tail_size(n) + 1
+
+    @property
+    def key(self) -> Hashable:
+        """One for each set of kept ratios."""
+        return ("largest", self.weighting)
+
+    def summarise(self, block: Block) -> Largest:
+        """Of a block."""
+        return Largest.of(self.weighting.on(block).final.logs()[:, 0], self.size)
+
+
+def watched(question: Question, plans: Iterable[Plan]) -> list[Summed]:
+    """What the flags of these plans need to be summed."""
+    weighted = [plan for plan in plans if plan.estimator.is_product]
+    found: list[Summed] = [LargestWeights(plan.weighting, question.n) for plan in weighted]
+    if any(_is_per_decision(plan) for plan in weighted):
+        found.append(RewardTiming())
+    return found
+
+
+def weight_flags(answers: Answers, plan: Plan) -> list[str]:
+    """Flags of an estimate that rests on products of ratios; none for others."""
+    if not plan.estimator.is_product:
+        return []
+    question = answers.question
+    answers.sum(watched(question, [plan]))
+    found = _flags_of(answers, plan.weighting, plan.drop)
+    if _is_per_decision(plan) and answers.found(RewardTiming()).is_late:
+        found.append("late-reward")
+    if plan.weighting.drop is not None and undropped_size(answers) < FEW_EPISODES:
+        found.append("low-ess-undropped")
+    return found
+
+
+def flags_of_full_weights(answers: Answers, shares: Mapping[str, float]) -> list[str]:
+    """Flags of a mix: those of the full weights where they have a share in it."""
+    share = sum(shares.get(name, 0.0) for name in UNDROPPED)
+    weighting = NOTHING_DROPPED.weighting(answers.question.pair)
+    found = _flags_of(answers, weighting, NOTHING_DROPPED) if share >= SMALL_SHARE else []
+    return [*found, "low-ess-undropped"] if undropped_size(answers) < FEW_EPISODES else found
+
+
+def undropped_size(answers: Answers) -> float:
+    """Effective episodes with all ratios kept."""
+    return answers.size_of(NOTHING_DROPPED.weighting(answers.question.pair))
+
+
+def _flags_of(answers: Answers, weighting: Weighting, drop: Drop) -> list[str]:
+    question = answers.question
+    largest = LargestWeights(weighting, question.n)
+    answers.sum([largest], [weighting])
+    found = []
+    if answers.found(largest).is_heavy:
+        found.append("heavy-tail")
+    if abs(answers.mean_z_of(weighting)) > FAR_FROM_ONE:
+        found.append("mean-weight")
+    if _diverges(question, drop):
+        found.append("infinite-variance")
+    return found
+
+
+def _diverges(question: Question, drop: Drop) -> bool:
+    """Whether the weights have infinite variance, as far as a table of states can tell."""
+    if drop.steps is not None or not (question.can_solve_model and question.parts.has_states):
+        return False
+    return has_infinite_variance(question, drop.mask(question.pair.n_states))
+
+
+def _is_per_decision(plan: Plan) -> bool:
+    return plan.estimator.scheme == PER_DECISION
