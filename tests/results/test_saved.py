@@ -17,7 +17,7 @@ from results.graph import held
 
 import deadweight as dw
 from deadweight.errors import DataError, DeadweightError
-from deadweight.results.base import Result
+from deadweight.results.shared import Result
 
 LABELS: dict[str, list[Any]] = {
     "text": ["a", 'q"uote', "line\nbreak", "\u202e", "$float"],
@@ -136,7 +136,7 @@ def test_a_file_that_was_cut_anywhere_is_one_clear_error(tmp_path: Path) -> None
     text = path.read_text()
     for size in range(0, len(text) - 2, len(text) // 40):
         path.write_text(text[:size])
-        with pytest.raises(DataError):
+        with pytest.raises(DataError, match=r"result\.json"):
             dw.load(path)
 
 
@@ -154,7 +154,7 @@ def test_every_result_and_every_part_of_one_can_be_saved() -> None:
     kinds = {type(thing) for thing in held(lift()) if dataclasses.is_dataclass(thing)}
     assert kinds <= set(_KINDS.values())
     assert {kind for kind in _KINDS.values() if issubclass(kind, Result)} == {
-        *(dw.Estimate, dw.Evaluation, dw.EpsilonPath, dw.Verdict)
+        *(dw.Comparison, dw.CutBounds, dw.Estimate, dw.Evaluation, dw.EpsilonPath, dw.Improvement, dw.Verdict)
     }
 
 

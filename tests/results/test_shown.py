@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import sys
 from html.parser import HTMLParser
+from typing import Any
 
 import pytest
 from evaluations import ODD, hostile, lift
 
 import deadweight as dw
+from deadweight.diagnostics import state_report
 from deadweight.errors import MissingExtra
 
 PROBLEM = dw.domains.stochastic_lift(7)
@@ -67,10 +69,26 @@ def test_the_figures_show_the_numbers() -> None:
     assert points == [found[name].value for name in found]
     ends = {tuple(line.get_xdata()) for line in axes.lines}
     assert found["WIS"].interval in ends
+    assert _legend(axes) == ["behind the verdict", "baseline"]
     assert dw.estimate("WIS", LOG, PROBLEM.pi_e, PROBLEM.pi_b).plot().axes
     path = dw.epsilon_path("WSPDIS", LOG, PROBLEM.pi_e, PROBLEM.pi_b)
     assert len(path.plot().axes) == 2
     assert list(path.to_frame()["n_dropped"]) == path.n_dropped.tolist()
+
+
+def test_names_of_states_do_not_lie_on_each_other() -> None:
+    lift = dw.domains.stochastic_lift(17)
+    figure = state_report(lift.sample(1000, seed=0), lift.pi_e, lift.pi_b).plot()
+    (axes,) = figure.axes
+    figure.draw_without_rendering()
+    boxes = [text.get_window_extent() for text in axes.texts]
+    assert len(boxes) > 2
+    assert not any(one.overlaps(other) for i, one in enumerate(boxes) for other in boxes[:i])
+    assert _legend(axes) == ["kept"]
+
+
+def _legend(axes: Any) -> list[str]:
+    return [text.get_text() for text in axes.get_legend().get_texts()]
 
 
 def test_without_matplotlib_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

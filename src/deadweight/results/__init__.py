@@ -1,10 +1,10 @@
 """Results: what the verbs return. Frozen data that can be pickled and hold no log."""
 
-from deadweight.results.base import SCHEMA
-from deadweight.results.estimate import About, Estimate, Interval
+from deadweight.results.estimate_data import About, Estimate, Interval
 from deadweight.results.evaluation import Evaluation, headline_of
 from deadweight.results.flags import FLAGS, remark, remarks
-from deadweight.results.verdict import Verdict
+from deadweight.results.shared import SCHEMA
+from deadweight.results.verdict_data import Verdict
 
 __all__ = [
     "FLAGS",

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from deadweight.errors import UnknownEstimator, did_you_mean
-from deadweight.results.base import SCHEMA, Result, absent, frame
-from deadweight.results.estimate import Estimate
+from deadweight.results.as_frame import frame
+from deadweight.results.estimate_data import Estimate
 from deadweight.results.saved import saved
+from deadweight.results.shared import SCHEMA, Result, absent
 from deadweight.results.shown import forest, html_table
-from deadweight.results.verdict import Verdict
+from deadweight.results.verdict_data import Verdict
 
 if TYPE_CHECKING:
     from deadweight.background import Background
@@ -57,7 +58,7 @@ class Evaluation(Result):
         if name not in self.estimates:
             raise UnknownEstimator(
                 f"{name!r} is not in this table.{did_you_mean(name, self.estimates)}",
-                fix=f"It has {', '.join(self.estimates)}.",
+                fix=f"It has {', '.join(self.estimates)}. Name others in estimators=[...].",
             )
         return self.estimates[name]
 
@@ -72,17 +73,24 @@ class Evaluation(Result):
         """The estimate that the verdict rests on."""
         return headline_of(self.estimates)
 
-    def report(self, path: str | Path, title: str | None = None, reward: str | None = None) -> Path:
+    def report(
+        self,
+        path: str | Path,
+        title: str | None = None,
+        reward: str | None = None,
+        truth: float | None = None,
+    ) -> Path:
         """Write the report, one self-contained HTML file.
 
         Args:
           path: where it goes.
           title: its heading.
           reward: what the reward is, in words, such as "euros a visit"; it is put beside the values.
+          truth: the exact value of the new policy where it is known, as in a simulation; it is marked.
         """
         from deadweight.report import write_report
 
-        return write_report(self, path, title, reward)
+        return write_report(self, path, title, reward, truth)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON."""
@@ -93,8 +101,8 @@ class Evaluation(Result):
             "conventions": dict(self.conventions),
         }
 
-    def to_frame(self) -> Any:
-        """One row an estimator: a pandas DataFrame if pandas is installed, else a pyarrow Table."""
+    def to_frame(self, library: str | None = None) -> Any:
+        """One row an estimator, in pandas, polars or pyarrow; by default whichever the program uses."""
         rows = [{"estimator": name, **estimate.to_dict()} for name, estimate in self.estimates.items()]
         for row in rows:
             interval = row.pop("interval") or (None, None)
@@ -102,7 +110,7 @@ class Evaluation(Result):
             for own in ("shares", "contradiction"):  # of a blend: no columns of the others
                 row.pop(own, None)
             row["flags"] = ", ".join(row["flags"])
-        return frame(rows)
+        return frame(rows, library=library)
 
     def plot(self) -> Any:
         """All estimates with their intervals as a matplotlib figure, the headline in another colour."""
@@ -135,15 +143,22 @@ class Evaluation(Result):
 HEADINGS = ("estimator", "value", "interval", "ESS", "bias", "dropped", "flags")
 
 
+def _dropped(estimate: Estimate) -> str:
+    """How many states were dropped, or, where they have no labels, which share of the steps."""
+    if estimate.dropped:
+        return str(len(estimate.dropped))
+    return f"{estimate.dropped_share:.0%} of steps" if estimate.dropped_share > 0 else ""
+
+
 def _cells(name: str, estimate: Estimate) -> list[str]:
     interval, bias = estimate.interval, getattr(estimate, "bias", None)
     return [
         name,
         f"{estimate.value:.4f}",
         "" if interval is None else f"[{interval[0]:.4f}, {interval[1]:.4f}]",
-        "" if estimate.ess is None else f"{estimate.ess:.1f}",
+        "" if estimate.ess is None else estimate.ess_words or f"{estimate.ess:.1f}",
         "" if not bias or not np.isfinite(bias) else f"{bias:+.4f}",
-        str(len(estimate.dropped)) if estimate.dropped else "",
+        _dropped(estimate),
         ", ".join(estimate.flags),
     ]
 

@@ -6,39 +6,83 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from deadweight.results.estimate import About
+    from deadweight.results.estimate_data import About
 
 FLAGS = {
     "zero-weights": "All weights were zero in at least one normaliser, which counts as 0: the log hardly "
-    "ever does what the evaluation policy would do.",
+    "ever does what the new policy would do.",
     "low-ess": "Fewer than ten effective episodes carry the weights: a handful of episodes decide the "
     "estimate.",
     "all-dropped": "Nearly every logged step is dropped: only the ratios of the few others, if any, tell the "
-    "evaluation policy from the behaviour policy.",
+    "new policy from the old one.",
     "none-dropped": "No logged step is dropped: the estimate is the plain estimator.",
-    "truncated": "Some episodes were cut before they ended: returns count only what was logged.",
-    "no-support": "The evaluation policy takes actions in visited states where the behaviour policy never "
+    "truncated": "Some episodes were cut before they ended: returns count only what was logged. To see what "
+    "the rest may do: --cut-weights auto, --cut-range (cut_weights, cut_bounds in Python).",
+    "cut-weighted": "Some episodes were cut before they ended, and rows that were seen stand for what was "
+    "cut off: right only if nothing but what those weights look at decided who was cut.",
+    "no-support": "The new policy takes actions in visited states where the old one never "
     "does: their effect cannot be seen in this log.",
-    "unchecked": "The interval could not be checked against a model, which takes the evaluation policy's "
+    "behaviour-filled": "An old policy was not given, and was counted from its own episodes: where it was "
+    "hardly seen its probabilities are rough.",
+    "behaviour-miscalibrated": "Under the true old policy ratios have mean 1; with the one that was "
+    "given or learnt they have not, by more than chance: its probabilities are wrong, and so are weights.",
+    "low-ess-undropped": "With all ratios kept fewer than ten effective episodes would be left: nothing in "
+    "the log can tell whether the drop is right.",
+    "heavy-tail": "A few of the largest weights are so much larger than the rest that the ones which matter "
+    "most may not be in the log: the estimate may be off by more than its interval says.",
+    "mean-weight": "Its weights must average 1, and they are more than three standard errors away from it: "
+    "the old policy's probabilities are wrong, or the episodes that matter most are not in the log.",
+    "infinite-variance": "In the fitted model its weights have infinite variance: do not trust their "
+    "standard error, nor the interval, however long the log is.",
+    "late-reward": "All reward comes at the end of episodes of different lengths: weights by step depend "
+    "on a handful of long episodes there. WIS weighs whole episodes.",
+    "unchecked": "The interval could not be checked against a model, which takes the new policy's "
     "probabilities of all actions and not too many states: it may be too narrow.",
     "model-misfit": "The fitted model does not give back the mean return of the log itself, by more than "
-    "chance: what rests on the model is not to be trusted.",
-    "model-unsettled": "In the fitted model the evaluation policy may go on for ever: the model is solved "
+    "chance: do not trust what is based on the model.",
+    "model-unproven": "Held against what the log earned, the action values behind it, given or learned, are "
+    "wrong or foretell nothing: do not trust what is based on them.",
+    "model-useless": "Labels of states tell neither what follows nor what is paid, or a model fitted to "
+    "other episodes foretells nothing of what is earned and too few effective episodes are left to check "
+    "it: the interval also holds all that weights alone leave open.",
+    "model-unstable": "The model of the features left the range of possible values and had to be held back "
+    "by a stronger penalty: what is based on it is rough.",
+    "model-unsettled": "In the fitted model the new policy may go on for ever: the model is solved "
     "over the steps of the longest episode instead.",
-    "contradicted": "One of the estimates that it was compared with differs from it by more than noise "
-    "explains: the interval is wider by as much.",
+    "trained-on-log": "The policy was learnt from this very log, on which it looks better than it is: judge "
+    "it on other episodes.",
+    "contradicted": "One of the estimates that check it lies further away than its own sampling error: the "
+    "interval is wider by that distance.",
     "overflow": "The product of ratios left the range of floating-point numbers: use a self-normalised (W) "
     "estimator.",
 }
 
 # Where a flag means something else for some estimators.
 OF_CORRECTED = {
-    "all-dropped": "Nearly every logged step is dropped: how the evaluation policy differs from the "
-    "behaviour policy is told by the model, hardly by the weights.",
+    "all-dropped": "Nearly every logged step is dropped: how the new policy differs from the "
+    "old one is told by the model, hardly by the weights.",
 }
 OF_DOUBLY_ROBUST = {
     "low-ess": "Fewer than ten effective episodes carry the weights: a handful of episodes decide how the "
     "model's value is corrected.",
+    "model-unproven": "Held against what the log earned, the action values behind it, given or learned, are "
+    "wrong or foretell nothing: with all ratios kept the estimate allows for that, with a drop it does not.",
+}
+OF_MIXES = {
+    "contradicted": "One of the estimates behind it differs from it by more than noise explains: the "
+    "interval allows for that.",
+    "low-ess-undropped": "With all ratios kept fewer than ten effective episodes are left: weights alone "
+    "carry no conclusion here.",
+    "heavy-tail": "WDR, which has a share in it, has weights of which a few are far larger than the rest: "
+    "the ones that matter most may not be in the log.",
+    "mean-weight": "The weights of WDR, which has a share in it, must average 1 and do not: the old "
+    "policy's probabilities are wrong, or the episodes that matter most are not in the log.",
+    "infinite-variance": "In the fitted model the weights of WDR, which has a share in it, have infinite "
+    "variance: do not trust the standard error of that share.",
+    "model-misfit": "The fitted model does not give back the mean return of the log itself, by more than "
+    "chance: it has been left out of this estimate.",
+    "model-unproven": "Held against what the log earned, the action values behind it, given or learned, are "
+    "wrong or foretell nothing: this estimate is based on weights, and takes from them at most less noise.",
 }
 OF_PRODUCTS = {
     "all-dropped": "Nearly every logged step is dropped: only the ratios of the few others, if any, keep the "
@@ -49,6 +93,8 @@ OF_PRODUCTS = {
 def remark(flag: str, made: About) -> str:
     """What a flag says about this estimator."""
     said = FLAGS[flag]
+    if made.kind == "mix":
+        return OF_MIXES.get(flag, said)
     if made.product:
         said = OF_PRODUCTS.get(flag, said)
     if made.kind == "corrected" or made.contains_correction:

@@ -12,7 +12,7 @@ import dataclasses
 import datetime
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,7 +21,7 @@ import numpy as np
 from deadweight._version import __version__
 from deadweight.basics.atomic import write_text
 from deadweight.errors import DataError, OutputError
-from deadweight.results.base import SCHEMA, Result
+from deadweight.results.shared import SCHEMA, Result
 
 T = TypeVar("T", bound=type)
 DTYPES = ("float64", "int64", "bool", "object")
@@ -54,24 +54,15 @@ def save(result: Any, path: str | Path) -> Path:
     return target
 
 
-def load(path: str | Path) -> Any:
-    """A result that `save` has written: an `Estimate`, an `Evaluation`, a `Verdict` or an `EpsilonPath`.
-
-    Loading runs no code from the file.
-
-    Example:
-      >>> import deadweight as dw, tempfile
-      >>> log = dw.Trajectories.from_episodes([[(0, 0, 1.0)], [(0, 1, 3.0)]])
-      >>> ev = dw.evaluate(log, [[0.25, 0.75]], [[0.5, 0.5]], ["WIS"])
-      >>> with tempfile.TemporaryDirectory() as folder:
-      ...     again = load(ev.save(f"{folder}/result.json"))
-      >>> again.to_dict() == ev.to_dict()
-      True
-    """
+def loaded(path: str | Path, kinds: Iterable[type[Result]]) -> Any:
+    """A result of one of these kinds that `save` has written; its parts are whatever can be saved."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from None
+        raise DataError(
+            f"{path} cannot be read: {error.strerror or error}.",
+            fix='Give a file that `save` has written, such as dw.load("evaluation.json").',
+        ) from None
     except UnicodeDecodeError:
         raise _foreign(path) from None
     try:
@@ -86,8 +77,8 @@ def load(path: str | Path) -> Any:
             f"up to {SCHEMA}).",
             fix="Update deadweight.",
         )
-    kind = _KINDS.get(str(document.get("type")))
-    if document["schema"] != SCHEMA or kind is None or not issubclass(kind, Result):
+    kind = {one.__name__: one for one in kinds}.get(str(document.get("type")))
+    if document["schema"] != SCHEMA or kind is None:
         raise _foreign(path)
     try:
         found = _built(kind, document["result"])

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from deadweight.errors import MissingExtra
 from deadweight.log.labels import visible
 
 if TYPE_CHECKING:
-    from deadweight.results.estimate import Estimate
+    from deadweight.results.estimate_data import Estimate
 
 ROW = 0.34  # inches
 
@@ -33,6 +32,8 @@ def html_table(
 
 
 def _text(text: str) -> str:
+    from html import escape
+
     return escape(visible(text, 2_000))
 
 
@@ -45,23 +46,36 @@ def new_figure(what: str, width: float, height: float) -> Any:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def forest(estimates: Sequence[Estimate], headline: str, baseline: float | None) -> Any:
-    """Every estimate with its interval, the first at the top; the thick part is the sampling error."""
+def forest(
+    estimates: Sequence[Estimate], headline: str, baseline: float | None, names: Sequence[str] | None = None
+) -> Any:
+    """Every estimate with its interval, the first at the top; the thick part is the sampling error.
+
+    `names` are what the lines are called, where that is not the estimators' names.
+    """
     figure = new_figure("The figure of a table", 7, 1.2 + ROW * len(estimates))
     axes = figure.subplots()
+    several = len(estimates) > 1
     for place, one in enumerate(estimates):
-        colour = "C1" if one.name == headline else "C0"
+        first = several and one.name == headline
+        colour = "C1" if first else "C0"
         bounds = one.bounds
         if bounds is not None and math.isfinite(bounds.lower) and math.isfinite(bounds.upper):
             axes.plot([bounds.lower, bounds.upper], [place, place], color=colour, linewidth=1)
-            inner = [bounds.lower + bounds.bias_allowance, bounds.upper - bounds.bias_allowance]
-            axes.plot(inner, [place, place], color=colour, linewidth=4, solid_capstyle="butt")
+            axes.plot(bounds.by_sampling, [place, place], color=colour, linewidth=4, solid_capstyle="butt")
         if math.isfinite(one.value):
-            axes.plot(one.value, place, "o", color=colour, markeredgecolor="white")
+            label = "behind the verdict" if first else None
+            axes.plot(one.value, place, "o", color=colour, markeredgecolor="white", label=label)
     if baseline is not None and math.isfinite(baseline):
         axes.axvline(baseline, color="grey", linestyle=":", label="baseline")
-        axes.legend(loc="best")
-    axes.set_yticks(range(len(estimates)), [one.name for one in estimates])
+    key_beside(axes)
+    axes.set_yticks(range(len(estimates)), names or [one.name for one in estimates])
     axes.set_ylim(len(estimates) - 0.5, -0.5)
-    axes.set_xlabel("value of an episode")
+    axes.set_xlabel("value of an episode; thick: sampling error, thin: bias allowed for as well")
     return figure
+
+
+def key_beside(axes: Any) -> None:
+    """What colours and lines mean, where that is to be said: above the drawing, where it hides nothing."""
+    if axes.get_legend_handles_labels()[1]:
+        axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=3, frameon=False)

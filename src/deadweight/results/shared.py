@@ -80,14 +80,3 @@ def json_label(label: Any) -> Any:
     if isinstance(label, tuple | list):
         return [json_label(part) for part in label]
     return label.isoformat() if isinstance(label, datetime.date) else str(label)
-
-
-def frame(rows: list[dict[str, Any]]) -> Any:
-    """Rows as a pandas DataFrame if pandas is installed, else as a pyarrow Table."""
-    try:
-        import pandas
-    except ImportError:
-        import pyarrow
-
-        return pyarrow.Table.from_pylist(rows)
-    return pandas.DataFrame(rows)

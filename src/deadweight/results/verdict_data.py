@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
-from deadweight.results.base import Result, finite
 from deadweight.results.saved import saved
+from deadweight.results.shared import Result, finite
+from deadweight.results.shown import html_table, key_beside, new_figure
 
 
 @saved
@@ -42,6 +44,25 @@ class Verdict(Result):
     def sentences(self) -> tuple[str, ...]:
         """The reasons, and the next step where there is one."""
         return self.reasons if self.next_step is None else (*self.reasons, self.next_step)
+
+    def plot(self) -> Any:
+        """The difference and its interval as a matplotlib figure, against no difference at all."""
+        figure = new_figure("The figure of a verdict", 7, 1.6)
+        axes = figure.subplots()
+        ends = [end for end in self.interval if math.isfinite(end)]
+        axes.plot(ends, [0] * len(ends), color="C1", linewidth=4, solid_capstyle="butt")
+        if math.isfinite(self.difference):
+            axes.plot(self.difference, 0, "o", color="C1", markeredgecolor="white")
+        axes.axvline(0.0, color="grey", linestyle=":", label="no difference")
+        axes.set_yticks([])
+        axes.set_xlabel(f"new policy minus baseline: {self.answer}")
+        key_beside(axes)
+        return figure
+
+    def _repr_html_(self) -> str:
+        ends = f"[{self.interval[0]:+.4g}, {self.interval[1]:+.4g}]"
+        rows = [(f"{self.difference:+.4g}", ends)]
+        return html_table(("difference", "interval"), rows, f"Verdict: {self.answer}", self.sentences)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON; the next step where there is one."""

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from deadweight.results.base import Result, absent, finite, json_label
 from deadweight.results.blend import Blend
 from deadweight.results.flags import remark
 from deadweight.results.saved import saved
+from deadweight.results.shared import Result, absent, finite, json_label
 from deadweight.results.shown import forest, html_table
 from deadweight.typing import FloatArray
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from deadweight.answers.misfit import Misfit
 
 ASK = "Ask for it: pass also=[{!r}]{}."
+MODEL_ONLY = "none: model only"
 OR_INTERVAL = ", or an interval"
 
 
@@ -28,7 +29,7 @@ class About:
     Attributes:
       name: such as "WPDIS".
       words: what the name stands for.
-      kind: "baseline", "plain", "state-based" or "corrected".
+      kind: "baseline", "mix", "plain", "state-based" or "corrected".
       family: name of the plain estimator that it belongs to.
       product: weighs by products of ratios.
       naive: the average return of the log, which is no estimate of the evaluation policy.
@@ -86,6 +87,20 @@ class Interval:
     split: bool = False
     dropped: list[Any] = field(default_factory=list)
 
+    @property
+    def by_sampling(self) -> tuple[float, float]:
+        """What sampling alone leaves open, as far as it lies within the interval.
+
+        The middle of an asymmetric interval is not its centre: without an allowance it is all of it.
+
+        >>> Interval(0.0, 0.75, 0.25, 0.375, "auto", "V(pi_e)", 0.125).by_sampling  # -0.5 cannot be
+        (0.0, 0.375)
+        """
+        if not self.bias_allowance:
+            return self.lower, self.upper
+        low, high = self.centre - self.sampling_error, self.centre + self.sampling_error
+        return min(max(low, self.lower), self.upper), max(min(high, self.upper), self.lower)
+
 
 @saved
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -108,7 +123,7 @@ class Estimate(Result):
       model_check: whether the fitted model gives back what the log earned; None where none was checked.
       blend: of BLEND, what it is made of; None for others.
       details: by-products, such as the windows that INCRIS chose.
-      std_error: from influence functions, ddof 1.
+      std_error: from influence functions, ddof 1; that of DM has what hardly seen pairs could do besides.
       bias: estimated bias of the uncorrected estimate, V(mu_D) - V(pi_e); None if it cannot be estimated.
       ess_steps: (T,) effective sample size at each step; None for estimators without products.
       influence: (n,) centred influence of each episode on the centre of the interval.
@@ -193,6 +208,11 @@ class Estimate(Result):
         """Of a blend: how far an estimate in it differs from it beyond noise; None for others."""
         return None if self.blend is None else self.blend.contradiction
 
+    @property
+    def ess_words(self) -> str | None:
+        """What stands in place of the effective sample size where no ratio is left to have one."""
+        return MODEL_ONLY if "all-dropped" in self.flags else None
+
     def explain(self) -> str:
         """The flags in words, one a line."""
         return "\n".join(remark(flag, self.about) for flag in self.flags) or "Nothing to remark."
@@ -222,7 +242,7 @@ class Estimate(Result):
 
     def _repr_html_(self) -> str:
         ends = "" if self.interval is None else f"[{self.interval[0]:.6g}, {self.interval[1]:.6g}]"
-        ess = "" if self.ess is None else f"{self.ess:.1f} of {self.n_episodes:,}"
+        ess = "" if self.ess is None else self.ess_words or f"{self.ess:.1f} of {self.n_episodes:,}"
         notes = [] if not self.flags else self.explain().split("\n")
         headings = ("value", f"{self.level:.0%} interval", "ESS", "flags")
         row = (f"{self.value:.6g}", ends, ess, ", ".join(self.flags))

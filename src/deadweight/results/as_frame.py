@@ -1,0 +1,45 @@
+"""Results as a frame of the library that the user works with."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+from deadweight.errors import MissingExtra, OptionError
+
+LIBRARIES = ("pandas", "polars", "pyarrow")
+
+
+def frame(rows: list[dict[str, Any]], columns: Sequence[str] = (), library: str | None = None) -> Any:
+    """Rows as a frame.
+
+    Args:
+      rows: plain values by column.
+      columns: are there even if there is no row; by default they are those of the rows.
+      library: "pandas", "polars" or "pyarrow". None takes the one of the first two that the program has
+        imported, else pandas if it is installed, else pyarrow.
+
+    >>> frame([{"a": 1}], library="pyarrow").column_names
+    ['a']
+    """
+    if library is not None and library not in LIBRARIES:
+        raise OptionError(
+            f"A frame is made by {', '.join(LIBRARIES[:-1])} or {LIBRARIES[-1]}; found {library!r}.",
+            fix="For example to_frame('polars').",
+        )
+    names = list(columns or (rows[0] if rows else ()))
+    by_column = {name: [row[name] for row in rows] for name in names}
+    found = library or _in_use()
+    try:
+        module = import_module(found)
+    except ImportError:
+        if library is not None:
+            raise MissingExtra(f"A {library} frame", "frames") from None
+        module, found = import_module("pyarrow"), "pyarrow"
+    return module.table(by_column) if found == "pyarrow" else module.DataFrame(by_column)
+
+
+def _in_use() -> str:
+    return next((name for name in ("pandas", "polars") if name in sys.modules), "pandas")
