@@ -1,16 +1,16 @@
-"""Choosing among policies: several candidates from one log, ranked with intervals.
+"""Choosing among policies: several candidates from one log, compared with each other and with what was done.
 
     python examples/choosing_policies.py
 
-Each candidate is evaluated from the same episodes. The one to take is not the one with the highest estimate
-but the one whose interval stays highest; candidates whose intervals reach into it have not been beaten yet.
+Each candidate is judged by the same episodes, so that differences are known better than values. The one to
+take is the first of the ranking, if it is shown to beat what was done; `may_be_best` are those that have not
+been beaten yet.
 """
 
 import numpy as np
 
 import deadweight as dw
 
-LEVEL = 0.95
 RIGHT = (0.6, 0.7, 0.8, 0.9)
 
 
@@ -19,20 +19,18 @@ def main() -> None:
     problem = dw.domains.stochastic_lift(9)
     log = problem.sample(episodes=1000, seed=1)
     candidates = {f"right {share:.0%}": np.tile([1 - share, share], (7, 1)) for share in RIGHT}
-    # Four intervals are read together, so each of them must hold more often than all of them should.
-    each = 1 - (1 - LEVEL) / len(candidates)
-    found = {
-        name: dw.estimate("C-WSPDIS", log, policy, problem.pi_b, level=each)
-        for name, policy in candidates.items()
-    }
-    print(f"{'policy':12}{'lower':>8}{'value':>8}{'upper':>8}{'ESS':>6}{'exact':>8}")
-    for name, est in sorted(found.items(), key=lambda item: item[1].interval, reverse=True):
-        lower, upper = est.interval
-        exact = dw.policy_value(problem.mdp, candidates[name])
-        print(f"{name:12}{lower:8.2f}{est.centre:8.2f}{upper:8.2f}{est.ess:6.0f}{exact:8.2f}")
-    best = max(found, key=lambda name: found[name].interval[0])
-    rivals = [name for name in found if name != best and found[name].interval[1] > found[best].interval[0]]
-    print(f"\nHighest lower end: {best}. Not beaten yet: {', '.join(rivals) or 'none'}.")
+    found = dw.compare(log, candidates, problem.pi_b)
+    print(f"{'policy':12}{'value':>8}{'better by':>11}{'at least':>10}{'at most':>9}{'exact':>8}")
+    for name in found.ranking:
+        verdict = found.difference(name)
+        exact = dw.policy_value(problem.mdp, candidates[name]) - problem.behaviour_value
+        print(
+            f"{name:12}{found[name].headline.value:8.2f}{verdict.difference:11.2f}{verdict.interval[0]:10.2f}"
+            f"{verdict.interval[1]:9.2f}{exact:8.2f}"
+        )
+    print(f"\nMay be the best: {', '.join(found.candidates)}. Recommended: {found.recommendation}.")
+    for reason in found.reasons:
+        print(f"  {reason}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,179 @@
+"""`deadweight compare`: from a log and several policies to a ranking, a recommendation, and an exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from deadweight.cli.before import check_file, check_number
+from deadweight.cli.log_options import LogOptions, say_findings
+from deadweight.cli.output import out_json, say, tell, tell_words
+from deadweight.cli.terminal_tables import print_table
+from deadweight.comparing.compare_policies import compare as compare_log
+from deadweight.errors import OptionError, did_you_mean
+from deadweight.inference import check_interval
+from deadweight.io.findings import Finding
+from deadweight.io.policy_files import require_file
+from deadweight.log.interface import as_log
+from deadweight.question.options import Options
+from deadweight.results.comparison import HEADINGS, Comparison
+from deadweight.results.differences import BASELINE
+from deadweight.results.flags import remarks
+
+ANY = "any"
+GATE_CLOSED = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request(LogOptions):
+    """The options of the command, as they were typed."""
+
+    targets: list[str]
+    baseline: str
+    level: float
+    resamples: int
+    seed: int
+    gate: str | None
+    report: Path | None
+    title: str | None
+    reward: str | None = None
+    cut_weights: str | None = None
+
+
+def compare(request: Request) -> int:
+    """Compare and print; the exit code is 1 only if a gate was asked for and is closed."""
+    files, baseline = check(request)
+    policies = {name: request.given.policy(path) for name, path in files.items()}
+    findings: list[Finding] = []
+    with request.opened(request.look_into(findings)) as (log, pi_b):
+        found = as_log(log)
+        if found.known is not None:
+            say(f"Comparing {len(policies)} policies on {sum(found.known.sizes):,} episodes ...")
+        made = compare_log(
+            log,
+            policies,
+            pi_b,
+            baseline=baseline,
+            drop=request.drop_rule,
+            gamma=request.gamma,
+            level=request.level,
+            resamples=request.resamples,
+            seed=request.seed,
+            cut_weights=request.cut_weights,
+        )
+    written = None if request.report is None else made.report(request.report, request.title, request.reward)
+    opens = request.gate is None or is_open(request.gate, made)
+    if request.json:
+        gate = {} if request.gate is None else {"gate": {"asked": request.gate, "open": opens}}
+        out_json({**_document(made, findings, written), **gate})
+    else:
+        _print(made, findings, written)
+        if request.gate is not None:
+            tell(
+                f"Gate {request.gate}: "
+                + ("open, exit code 0." if opens else f"closed, exit code {GATE_CLOSED}.")
+            )
+    return 0 if opens else GATE_CLOSED
+
+
+def is_open(gate: str, found: Comparison) -> bool:
+    """Whether a policy, or any, is shown to be better than the baseline."""
+    return bool(found.better) if gate == ANY else gate in found.better
+
+
+def check(request: Request) -> tuple[dict[str, Path], Any]:
+    """The files by name and the baseline; what would be refused after the work is refused before it."""
+    request.check()
+    check_interval("auto", request.level, Options(cut_weights=request.cut_weights))
+    files = parse_targets(request.targets)
+    baseline = _baseline(request.baseline, files)
+    if request.gate is not None and request.gate != ANY and request.gate not in files:
+        raise OptionError(
+            f"--gate must be {ANY} or the name of a policy; found {request.gate!r}."
+            f"{did_you_mean(request.gate, [ANY, *files])}",
+            fix=f"Policies: {', '.join(files)}.",
+        )
+    if request.gate is not None and request.gate == baseline:
+        raise OptionError(
+            f"--gate {request.gate} can never open: it is the baseline as well.",
+            fix="For example --gate new --baseline behaviour.",
+        )
+    for path in files.values():
+        require_file(path)
+    if request.report is not None:
+        check_file(request.report, read=(request.given.log, *files.values()))
+    return files, baseline
+
+
+def parse_targets(targets: list[str]) -> dict[str, Path]:
+    """Files by name, of `name=FILE` or `FILE` two times or more.
+
+    >>> list(parse_targets(["now=old.csv", "plans/new.csv"]))
+    ['now', 'new']
+    """
+    found: dict[str, Path] = {}
+    for target in targets:
+        name, equals, path = (word.strip() for word in target.partition("="))
+        if not equals:
+            name, path = Path(target.strip()).stem, target.strip()
+        if not (name and path):
+            raise OptionError(
+                f"--target takes a file, or a name and a file, name=FILE; found {target!r}.",
+                fix="For example --target old=old.csv --target new=new.csv.",
+            )
+        if name in found:
+            raise OptionError(f"Two policies are called {name!r}.", fix="Give each a name of its own.")
+        if name in (ANY, BASELINE):
+            raise OptionError(f"No policy may be called {name!r}.", fix="Choose another name.")
+        found[name] = Path(path).expanduser()
+    if len(found) < 2:
+        raise OptionError(
+            f"A comparison needs two policies or more; found {len(found)}.",
+            fix="Give --target name=FILE for each; for one policy use deadweight evaluate.",
+        )
+    return found
+
+
+def _baseline(text: str, files: Mapping[str, Path]) -> float | str | None:
+    """None for the behaviour policy, the name of a policy, or a number."""
+    if text == "behaviour":
+        return None
+    if text in files:
+        return text
+    try:
+        value = float(text)
+    except ValueError:
+        raise OptionError(
+            f"--baseline must be behaviour, the name of a policy, or a number; found {text!r}."
+            f"{did_you_mean(text, ['behaviour', *files])}",
+            fix="For example --baseline behaviour, or --baseline 0.75.",
+        ) from None
+    check_number(value, "--baseline")
+    return value
+
+
+def _document(found: Comparison, findings: list[Finding], written: Path | None) -> dict[str, Any]:
+    return {
+        **found.to_dict(),
+        "log": {"episodes": found.n_episodes},
+        "warnings": [finding.to_dict() for finding in findings],
+        "report": None if written is None else str(written),
+    }
+
+
+def _print(found: Comparison, findings: list[Finding], written: Path | None) -> None:
+    say_findings(findings)
+    print_table(HEADINGS, found.rows(), left=(0, len(HEADINGS) - 1))
+    tell(f"\nRecommendation: {'none' if found.recommendation is None else found.recommendation}.")
+    for reason in found.reasons:
+        tell_words(f"  {reason}")
+    headlines = [found[name].headline for name in found.ranking]
+    flags = remarks((one.about, one.flags) for one in headlines)
+    if flags:
+        tell("\nFlags:")
+    for flag, _, said in flags:
+        tell_words(f"  {flag} ({', '.join(found.with_flag(flag))}): {said}")
+    if written is not None:
+        tell(f"\nReport: {written}")

@@ -1,0 +1,1 @@
+"""Comparing: several policies on one log, with differences that hold all at once."""
