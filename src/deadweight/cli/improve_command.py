@@ -1,0 +1,132 @@
+"""`deadweight improve`: from a log to a short list of changes, a policy in a file, and an exit code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deadweight.cli.before import check_file
+from deadweight.cli.log_options import OBSERVED, LogOptions, say_findings
+from deadweight.cli.output import out_json, say, tell, tell_words
+from deadweight.cli.terminal_tables import print_table
+from deadweight.errors import OptionError
+from deadweight.improving.recipe import Recipe
+from deadweight.improving.verb import improve as improve_log
+from deadweight.inference import check_interval
+from deadweight.io.findings import Finding
+from deadweight.io.policy_writing import check_policy_name, write_policy
+from deadweight.log.interface import Log, as_log
+from deadweight.log.labels import visible
+from deadweight.policy.policies import TabularPolicy
+from deadweight.question.options import Options
+from deadweight.results.improvement import HEADINGS, Change, Improvement
+
+NO_CHANGE = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request(LogOptions):
+    """The options of the command, as they were typed."""
+
+    out: Path
+    caution: float
+    min_visits: int
+    strict: bool
+    level: float
+    seed: int
+    report: Path | None
+    title: str | None
+    reward: str | None = None
+
+
+def improve(request: Request) -> int:
+    """Learn, write and print; the exit code is 1 if nothing is changed."""
+    check(request)
+    findings: list[Finding] = []
+    asked = replace(request, behaviour=OBSERVED) if request.behaviour == "counts" else request
+    with asked.opened(request.look_into(findings)) as (log, pi_b):
+        found = as_log(log)
+        if found.known is not None:
+            say(f"Learning from {sum(found.known.sizes):,} episodes ({found.n_steps:,} steps) ...")
+        made = improve_log(
+            log,
+            pi_b,
+            caution=request.caution,
+            min_visits=request.min_visits,
+            gate="strict" if request.strict else True,
+            level=request.level,
+            gamma=request.gamma,
+            seed=request.seed,
+            evaluation=False,
+        )
+        policy = made.policy if pi_b is not None else _where_it_was_seen(made.policy, found)
+    write_policy(policy, request.out)
+    if request.report is not None:
+        made.report(request.report, request.title, request.reward)
+    if request.json:
+        out_json(_document(request, made, findings))
+    else:
+        _print(request, made, findings)
+    return 0 if made.answer == "improved" else NO_CHANGE
+
+
+def check(request: Request) -> None:
+    """Refuse, before any work, what would be refused after it."""
+    request.check()
+    Recipe(request.caution, request.min_visits)
+    check_interval("auto", request.level, Options())
+    check_policy_name(request.out)
+    read = (request.given.log, None if request.behaviour == "counts" else Path(request.behaviour))
+    check_file(request.out, "--out", read=read)
+    if request.report is not None:
+        check_file(request.report, read=read)
+        if request.report.absolute() == request.out.absolute():
+            raise OptionError("--out and --report name the same file.", fix="Give each a name of its own.")
+
+
+def _where_it_was_seen(policy: TabularPolicy, log: Log) -> TabularPolicy:
+    """Rows of the states that the log visits: of others nobody knows what was done there."""
+    seen = log.labels.visited()[0]
+    assert policy.state_labels is not None
+    assert policy.action_labels is not None
+    rows = np.flatnonzero(seen)
+    states = [policy.state_labels[row] for row in rows]
+    return TabularPolicy(policy.probs[rows], states, list(policy.action_labels), policy.trained_on)
+
+
+def _document(request: Request, made: Improvement, findings: list[Finding]) -> dict[str, Any]:
+    return {
+        **made.to_dict(),
+        "log": {"episodes": made.n_episodes, "states": made.n_states},
+        "warnings": [finding.to_dict() for finding in findings],
+        "policy": str(request.out),
+        "report": None if request.report is None else str(request.report),
+    }
+
+
+def _print(request: Request, made: Improvement, findings: list[Finding]) -> None:
+    say_findings(findings)
+    tell(f"Answer: {made.answer}.")
+    for reason in made.sentences:
+        tell_words(f"  {reason}")
+    shown = made.changes or made.considered
+    if shown:
+        tell("\nChanges, the most valuable first:" if made.changes else "\nConsidered, and not made:")
+        print_table(HEADINGS, [_cells(change) for change in shown], left=(0, 1, 2))
+    what = "" if made.changes else " (what was done before: nothing is changed)"
+    tell(f"\nPolicy: {request.out}{what}")
+    if request.report is not None:
+        tell(f"Report: {request.report}")
+
+
+def _cells(change: Change) -> list[str]:
+    return [
+        visible(change.state),
+        visible(change.new),
+        change.instead_of,
+        f"{change.gain:+.4g} ± {change.std_error:.2g}",
+        f"{change.visits:,} times",
+    ]

@@ -1,0 +1,305 @@
+"""The verb `improve`: is there a better policy in this log?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from deadweight.answers.misfit import check_model
+from deadweight.errors import EstimationError, OptionError
+from deadweight.estimate import evaluate
+from deadweight.improving import words
+from deadweight.improving.gate import FEWEST, Judgement, judge, judge_in_sample, judge_strictly
+from deadweight.improving.recipe import Learnt, Recipe, learn
+from deadweight.inference import check_interval
+from deadweight.log.interface import LogLike, as_log
+from deadweight.log.labels import plain
+from deadweight.log.sources import Source
+from deadweight.policy.policies import TabularPolicy
+from deadweight.question.asking import Policy, ask, ask_pair
+from deadweight.question.core import Question
+from deadweight.question.one_behaviour import one_behaviour
+from deadweight.question.opened_source import opened
+from deadweight.question.options import Options, read_options
+from deadweight.results.improvement import Change, Gate, Improvement, PolicyTable
+from deadweight.results.shared import ABSENT
+from deadweight.sums.log_fingerprint import fingerprint
+from deadweight.sums.pairs import PolicyPair
+from deadweight.typing import BoolArray
+
+LABELS = (
+    "Evaluate or compare policies that you have; or give the log a column state, with groups of states that "
+    "a person would tell apart."
+)
+GATES = {True: "halves", False: "none", "strict": "strict"}
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What was learnt and how it was judged, before it is said.
+
+    Attributes:
+      learnt: from the whole log or, in the strict form, from one half.
+      gate: how it was judged; None where there was nothing to judge.
+      refused: why nothing is changed, whatever the gate says; None where the gate decides.
+      unseen: (n,) the episodes that the policy has not seen; None where it has seen them all.
+    """
+
+    learnt: Learnt
+    gate: Gate | None
+    refused: str | None = None
+    unseen: BoolArray | None = None
+
+    @property
+    def improved(self) -> bool:
+        """Whether the policy may be shipped."""
+        opened = self.gate is not None and (self.gate.is_open or self.gate.kind == "none")
+        return self.refused is None and opened and self.learnt.changed.size > 0
+
+
+def improve(
+    log: Source,
+    pi_b: Policy = None,
+    *,
+    caution: float = 2.0,
+    min_visits: int = 10,
+    gate: bool | str = True,
+    level: float = 0.95,
+    gamma: float = 1.0,
+    seed: int = 0,
+    evaluation: bool = True,
+    workers: int = 1,
+    ray_address: str | None = None,
+    **options: Any,
+) -> Improvement:
+    """A policy that does something else than the behaviour policy where that pays, and only there.
+
+    Args:
+      log: episodes of the behaviour policy, as for `deadweight.evaluate`.
+      pi_b: the behaviour policy; None counts it from the log, and `evaluation` uses the log's propensities.
+      caution: standard errors by which a change must pay in its state.
+      min_visits: how often an action must have been tried in a state before it may be taken there.
+      gate: True changes something only if policies learnt on halves of the log gain on the other halves.
+        "strict" ships the policy learnt on one half, certified on the other. False certifies nothing.
+      level: confidence of the gate, and of each end of the interval.
+      gamma: discount in (0, 1].
+      seed: of the resamples and of the halves.
+      evaluation: evaluate the policy on the log as well.
+      workers, ray_address: as for `deadweight.evaluate`.
+      **options: see `deadweight.question.options.Options`.
+
+    Example:
+      >>> from deadweight.domains import stochastic_lift
+      >>> lift = stochastic_lift(7)
+      >>> imp = improve(lift.sample(1000, seed=0), lift.pi_b, evaluation=False)
+      >>> imp.answer, imp.gain > 4, len(imp.changes)
+      ('improved', True, 3)
+      >>> print(imp.changes[0])
+      in state 2 do 1 instead of 0 (50%): worth +2.56 ± 0.05 for each visit, seen 513 times
+    """
+    recipe = Recipe(caution, min_visits)
+    kind = _gate_kind(gate)
+    chosen = _own_options(options)
+    check_interval("auto", level, chosen)
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise OptionError(
+            f"seed must be a whole number of at least 0; found {seed!r}.", fix="For example seed=0."
+        )
+    with opened(log, workers=workers, ray_address=ray_address) as found:
+        question = _asked(found, pi_b, gamma, chosen, workers)
+        outcome = _outcome(question, recipe, kind, level, np.random.default_rng(seed))
+        settings = {
+            "caution": caution,
+            "min_visits": min_visits,
+            "gate": kind,
+            "level": level,
+            "gamma": gamma,
+            "seed": seed,
+        }
+        policy = _policy(question, outcome, pi_b)
+        evaluated = ABSENT
+        if evaluation:
+            seen = outcome.unseen is None or not question.parts.has_rows or not outcome.improved
+            about = found if seen else question.parts[0].select(outcome.unseen)  # type: ignore[arg-type]
+            behaviour = _logged_or_counted(question, pi_b)
+            evaluated = evaluate(
+                about, policy, behaviour, gamma=gamma, level=level, workers=workers, **options
+            )
+        return _said(question, outcome, recipe, policy, settings, evaluated)
+
+
+def _gate_kind(gate: bool | str) -> str:
+    if not isinstance(gate, bool | str) or gate not in GATES:
+        raise OptionError(
+            f'gate must be True, False or "strict"; found {gate!r}.', fix="For example gate=True."
+        )
+    return GATES[gate]
+
+
+def _own_options(given: dict[str, Any]) -> Options:
+    """The options, without what a policy cannot be learnt with."""
+    options = read_options(given)
+    if options.model is not None:
+        raise OptionError(
+            "improve learns from models of the log and of its resamples; model= cannot be given.",
+            fix="Leave model out; the best policy of a known MDP needs no log.",
+        )
+    if options.unseen == "mean":
+        raise OptionError(
+            'improve takes unseen="pool" or "terminate"; found "mean".',
+            fix='Leave unseen out, or pass unseen="pool".',
+        )
+    return options
+
+
+def _asked(log: LogLike, pi_b: Policy, gamma: float, options: Options, workers: int) -> Question:
+    """The question about the behaviour policy itself, given or counted."""
+    # Several old policies are together what was done on average, which is counted.
+    parts, behaviour, _ = one_behaviour(as_log(log), pi_b)
+    if not parts.has_states:
+        raise EstimationError(
+            "improve needs states with labels, in which it can count; this log has features only.",
+            fix=LABELS,
+        )
+    if behaviour is None:
+        labels = parts.labels
+        pair = PolicyPair(None, None, labels.states, labels.actions)
+        return ask_pair(parts, pair, gamma, options, workers)
+    question = ask(parts, behaviour, behaviour, gamma, options, workers)
+    if not question.parts.has_states:
+        raise EstimationError(
+            "improve needs pi_b as a function of the state; this one gives each row of the log probabilities "
+            "of its own.",
+            fix="Leave pi_b out, and it is counted from the log.",
+        )
+    return question
+
+
+def _outcome(
+    question: Question, recipe: Recipe, kind: str, level: float, rng: np.random.Generator
+) -> Outcome:
+    if kind == "strict" and question.n >= FEWEST:
+        found = judge_strictly(question, recipe, rng)
+        outcome = Outcome(found.learnt[0], _gate(found, kind, level), unseen=found.halves[0])
+    else:
+        learnt = learn(question, recipe, rng, np.ones(question.n))
+        outcome = Outcome(learnt, None)
+        if learnt.changed.size == 0:
+            return outcome
+        if kind == "none":
+            return Outcome(learnt, _gate(judge_in_sample(question, learnt), kind, level))
+        if question.n < FEWEST:
+            return Outcome(learnt, None, words.too_few(question.n, FEWEST))
+        outcome = Outcome(learnt, _gate(judge(question, recipe, rng), kind, level))
+    misfit = check_model(question)
+    if misfit is not None and misfit.found:
+        doubt = f"{misfit.reason} What is learnt from such a model is not to be trusted."
+        return Outcome(outcome.learnt, outcome.gate, doubt, outcome.unseen)
+    return outcome
+
+
+def _gate(found: Judgement, kind: str, level: float) -> Gate:
+    error = found.error(level)
+    return Gate(
+        kind,
+        found.gain,
+        found.std_error,
+        found.gain - error,
+        found.gain + error,
+        level,
+        found.by_half,
+        tuple(int(one.changed.size) for one in found.learnt),
+    )
+
+
+def _changes(question: Question, learnt: Learnt) -> list[Change]:
+    """What is changed, the most valuable first: the gain of a visit times the visits of the state."""
+    pair, visits = question.pair, learnt.visits.sum(axis=1)
+    actions = [plain(label) for label in pair.action_labels]
+
+    def change(s: int) -> Change:
+        a = int(learnt.action[s])
+        old = {actions[b]: float(p) for b, p in enumerate(question.pi_b[s]) if p > 0}
+        gain, error = float(learnt.advantage[s, a]), float(learnt.std_error[s, a])
+        return Change(plain(pair.state_labels[s]), old, actions[a], gain, error, int(learnt.visits[s, a]))
+
+    def worth(s: int) -> float:
+        return -float(learnt.advantage[s, learnt.action[s]] * visits[s])
+
+    return [change(int(s)) for s in sorted(learnt.changed, key=worth)]
+
+
+def _policy(question: Question, outcome: Outcome, pi_b: Policy) -> TabularPolicy:
+    """The policy to ship: the learnt one with the mark of its log, or the behaviour policy."""
+    if not outcome.improved:
+        if isinstance(pi_b, TabularPolicy):
+            return pi_b
+        return _labelled(question, question.pi_b, None)
+    return _labelled(question, outcome.learnt.pi, fingerprint(question.parts, question.workers))
+
+
+def _labelled(question: Question, probs: Any, trained_on: str | None) -> TabularPolicy:
+    pair = question.pair
+    return TabularPolicy(probs, list(pair.state_labels), list(pair.action_labels), trained_on)
+
+
+def _logged_or_counted(question: Question, pi_b: Policy) -> Policy:
+    """The behaviour policy for an evaluation: as given, else as logged, else as counted."""
+    if pi_b is not None or "propensities" in question.parts.labels.logged:
+        return pi_b
+    return _labelled(question, question.pi_b, None)
+
+
+def _said(
+    question: Question,
+    outcome: Outcome,
+    recipe: Recipe,
+    policy: TabularPolicy,
+    settings: dict[str, Any],
+    evaluated: Any,
+) -> Improvement:
+    learnt, gate = outcome.learnt, outcome.gate
+    considered = _changes(question, learnt)
+    visited = int(np.count_nonzero(question.visits))
+    if outcome.improved:
+        assert gate is not None
+        reasons = [words.made(considered, visited), words.measured(gate), words.MEANING[gate.kind]]
+        step = words.after_shipping(gate)
+    else:
+        reasons, step = _why_not(question, outcome, recipe, considered, visited)
+    if question.pair.pi_b is None:
+        reasons.append("The old policy is the one counted from the log.")
+    return Improvement(
+        answer="improved" if outcome.improved else "no change",
+        table=PolicyTable.of(policy),
+        changes=considered if outcome.improved else [],
+        gain=gate.gain if outcome.improved and gate is not None else 0.0,
+        interval=(gate.lower, gate.upper) if outcome.improved and gate is not None else (0.0, 0.0),
+        reasons=tuple(reasons),
+        next_step=step,
+        considered=considered,
+        gate=gate,
+        n_episodes=question.n,
+        n_states=visited,
+        settings=settings,
+        evaluation=evaluated,
+    )
+
+
+def _why_not(
+    question: Question, outcome: Outcome, recipe: Recipe, considered: list[Change], visited: int
+) -> tuple[list[str], str]:
+    """Why nothing is changed, and what it would take."""
+    gate, pair = outcome.gate, question.pair
+    if not considered:
+        step = words.closest(outcome.learnt, recipe, pair.state_labels, pair.action_labels)
+        return [words.nothing_found(recipe)], step
+    reasons = [words.not_made(considered, visited)]
+    if outcome.refused is not None:
+        mend = "See first whether the states show everything that rewards and transitions depend on."
+        few = f"Log {FEWEST} episodes or more; some hundreds are more like it."
+        return [*reasons, outcome.refused], few if gate is None else mend
+    assert gate is not None
+    return [*reasons, words.closed(gate)], words.needed(gate, question.n)

@@ -1,0 +1,61 @@
+"""The gate judges by the direct method, with the influence of every episode."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from improving.small import PI_B, log
+
+import deadweight as dw
+from deadweight.improving.gate import HALVINGS, judge, judge_in_sample, judge_strictly
+from deadweight.improving.recipe import Recipe, learn
+from deadweight.question.asking import ask
+from deadweight.question.core import Question
+
+RECIPE = Recipe(caution=1.0, min_visits=2)
+
+
+def question(episodes: int = 120, horizon: int | None = 6) -> Question:
+    return ask(log(episodes, horizon=horizon), PI_B, PI_B)
+
+
+@pytest.mark.parametrize("horizon", [6, None])
+def test_judging_on_all_episodes_is_the_difference_of_two_direct_methods(horizon: int | None) -> None:
+    asked = question(horizon=horizon)
+    learnt = learn(asked, RECIPE, np.random.default_rng(0), np.ones(asked.n))
+    assert learnt.changed.size > 0
+    found = judge_in_sample(asked, learnt)
+    new, old = (dw.estimate("DM", asked.parts[0], pi, PI_B, also=["influence"]) for pi in (learnt.pi, PI_B))
+    assert found.gain == pytest.approx(new.value - old.value, rel=1e-10)
+    influence = new.influence - old.influence
+    assert found.std_error == pytest.approx(influence.std(ddof=1) / np.sqrt(asked.n), rel=1e-10)
+
+
+def test_each_half_is_judged_by_what_the_other_one_taught() -> None:
+    asked = question()
+    found = judge(asked, RECIPE, np.random.default_rng(1))
+    assert len(found.halves) == 2 * HALVINGS == len(found.by_half)
+    for k in range(0, len(found.halves), 2):
+        np.testing.assert_array_equal(found.halves[k], ~found.halves[k + 1])
+    for gain, half, learnt in zip(found.by_half, found.halves, found.learnt, strict=True):
+        apart = asked.parts[0].select(half)
+        values = [
+            dw.estimate("DM", apart, pi, PI_B, interval=None, solve="longest").value
+            for pi in (learnt.pi, PI_B)
+        ]
+        assert gain == pytest.approx(values[0] - values[1], rel=1e-9)
+        others = asked.parts[0].select(~half)
+        visits = np.zeros((2, 2))
+        np.add.at(visits, (others.states, others.actions), 1)
+        np.testing.assert_array_equal(learnt.visits, visits)
+    assert found.gain == pytest.approx(np.mean(found.by_half))
+
+
+def test_the_strict_form_judges_one_policy_on_the_other_half() -> None:
+    found = judge_strictly(question(), RECIPE, np.random.default_rng(2))
+    assert len(found.learnt) == len(found.halves) == 1
+    assert found.n == found.halves[0].sum() == 60
+    assert (
+        found.learnt[0].visits.sum() + question().parts[0].lengths[found.halves[0]].sum()
+        == question().parts.n_steps
+    )
