@@ -49,14 +49,24 @@ def inventory(
       (349.4761, 335.6075)
     """
     if int(S) != S or S < 2:
-        raise OptionError(f"S, the number of stock levels, must be at least 2; found {S!r}.")
+        raise OptionError(
+            f"S, the number of stock levels, must be at least 2; found {S!r}.",
+            fix="For example inventory(10).",
+        )
     if demand not in ("round", "ceil"):
-        raise OptionError(f"demand must be 'round' or 'ceil'; found {demand!r}.")
+        raise OptionError(
+            f"demand must be 'round' or 'ceil'; found {demand!r}.",
+            fix="For example inventory(demand='round').",
+        )
     if reward not in ("textbook", "published"):
-        raise OptionError(f"reward must be 'textbook' or 'published'; found {reward!r}.")
+        raise OptionError(
+            f"reward must be 'textbook' or 'published'; found {reward!r}.",
+            fix="For example inventory(reward='textbook').",
+        )
     if isinstance(pi_e, str) and pi_e not in POLICIES and not pi_e.endswith(".npy"):
         raise OptionError(
-            f"pi_e must be 'policy-gradient', 'softened-optimal', an .npy file or a policy; found {pi_e!r}."
+            f"pi_e must be 'policy-gradient', 'softened-optimal', an .npy file or a policy; found {pi_e!r}.",
+            fix="For example inventory(pi_e='softened-optimal').",
         )
     mdp = _inventory(int(S), demand, reward, horizon)
     probs = POLICIES[pi_e](mdp) if isinstance(pi_e, str) and pi_e in POLICIES else pi_e

@@ -81,7 +81,8 @@ def taxi_log(pi: Any, seed: int, episodes: int = 100, horizon: int = 50, length:
     probs = np.asarray(getattr(pi, "probs", pi), dtype=np.float64)
     if probs.shape != (80 * length * length, N_ACTIONS):
         raise PolicyError(
-            f"A taxi policy needs shape {(80 * length * length, N_ACTIONS)}; found {probs.shape}."
+            f"A taxi policy needs shape {(80 * length * length, N_ACTIONS)}; found {probs.shape}.",
+            fix="For example taxi(5), whose policies have shape (2000, 6).",
         )
     states, actions, last = _taxi_rollouts(probs, seed, episodes, horizon, length)
     _, rewards = after_action(length)

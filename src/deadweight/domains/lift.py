@@ -45,9 +45,15 @@ def stochastic_lift(size: int, delta: float = 0.05, reward: str = "exact") -> Pr
       [-1.0496521162, -0.9932554494]
     """
     if not 0.0 <= delta < 1.0:
-        raise OptionError(f"delta must be a probability below 1; found {delta!r}.")
+        raise OptionError(
+            f"delta must be a probability below 1; found {delta!r}.",
+            fix="For example stochastic_lift(11, delta=0.05).",
+        )
     if reward not in ("exact", "published"):
-        raise OptionError(f"reward must be 'exact' or 'published'; found {reward!r}.")
+        raise OptionError(
+            f"reward must be 'exact' or 'published'; found {reward!r}.",
+            fix="For example stochastic_lift(11, reward='exact').",
+        )
     mdp = _lift(size, delta, reversed_pays_bound=reward == "exact")
     pi_e = as_policy(np.tile([delta, 1.0 - delta], (mdp.n_states, 1)), mdp)
     name = f"stochastic lift {size}" + ("" if reward == "exact" else ", published reward")

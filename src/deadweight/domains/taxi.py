@@ -41,7 +41,9 @@ def taxi(length: int = 5, horizon: int = 50, pi_e: Any = None, pi_b: Any = None)
       TabularMDP(2000 states, 6 actions, 197120 transitions, horizon 10)
     """
     if length != int(length) or length < 2:
-        raise OptionError(f"The side of the grid must be at least 2; found {length!r}.")
+        raise OptionError(
+            f"The side of the grid must be at least 2; found {length!r}.", fix="For example taxi(5)."
+        )
     mdp = _taxi(int(length), horizon)
     given = {"pi_e": pi_e, "pi_b": pi_b}
     if (pi_e is None or pi_b is None) and length != 5:
