@@ -31,7 +31,7 @@ class Case:
     pi_e: np.ndarray
     pi_b: np.ndarray
     gamma: float
-    plain_drop: Any  # a set of states, or one flag a step in lists
+    plain_drop: Any  # a set of states, or one flag for each step in lists
 
     @property
     def per_step(self) -> bool:
@@ -86,7 +86,7 @@ def cases(
     Args:
       whole_rewards: rewards from {-1, 0, 1, 2}, so that ties happen; None draws which.
       truncation: some episodes may be cut, with or without a logged successor.
-      per_step: the drop may be one flag a step.
+      per_step: the drop may be one flag for each step.
       support: pi_b may be zero where nothing was logged.
     """
     n = draw(st.integers(min_episodes, max_episodes))

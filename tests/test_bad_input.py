@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from deadweight.errors import (
     SupportError,
     UnknownEstimator,
 )
+from deadweight.io.findings import LogProblem
 
 PI = [[0.5, 0.5], [0.5, 0.5]]
 EPISODES = [[(0, 0, 1.0), (1, 1, 2.0)], [(1, 0, 3.0)]]
@@ -51,10 +54,23 @@ BAD: dict[str, tuple[Callable[[], Any], type[DeadweightError], list[str]]] = {
         SupportError,
         ["behaviour_prob", "0", "episode 0, step 1 (row 1)", "estimate_behaviour"],
     ),
+    "an empty text for a path": (lambda: dw.read(""), LogProblem, ["DW101", "empty text", "variable"]),
+    "an empty text among paths": (lambda: dw.evaluate([""], PI), LogProblem, ["DW101", "empty text"]),
+    "an empty text for a policy's path": (lambda: dw.read_policy(""), LogProblem, ["DW101", "empty text"]),
+    "a level in words": (lambda: run(level="0.9"), OptionError, ["level", "between 0 and 1", "'0.9'"]),
+    "no discount at all": (lambda: run(gamma=None), OptionError, ["gamma", "at most 1", "None", "1.0"]),
+    "workers below one": (lambda: run(workers=-1), OptionError, ["workers", "at least 1", "-1"]),
+    "half a worker": (lambda: run(workers=1.5), OptionError, ["workers", "whole number", "1.5"]),
+    "complex rewards": (lambda: log(rewards=[1j, 0, 0]), DataError, ["reward", "numbers"]),
+    "complex probabilities": (
+        lambda: dw.TabularPolicy([[0.5 + 0j, 0.5]]),
+        PolicyError,
+        ["table of numbers", "[[0.5, 0.5]"],
+    ),
     "rows that do not sum to one": (
         lambda: run(pi_e=[[0.5, 0.5], [0.5, 0.6]]),
         PolicyError,
-        ["sum to 1", "state 1", "1.1", "Normalise"],
+        ["sum to 1", "state 1", "1.1", "Make the probabilities"],
     ),
     "negative probability": (
         lambda: dw.TabularPolicy([[1.2, -0.2]]),
@@ -159,12 +175,12 @@ BAD: dict[str, tuple[Callable[[], Any], type[DeadweightError], list[str]]] = {
     "columns of different length": (
         lambda: log(actions=[0, 1]),
         DataError,
-        ["one entry a step", "3", "actions", "(2,)", "same rows"],
+        ["one entry for each step", "3", "actions", "(2,)", "same rows"],
     ),
     "terminated a step": (
         lambda: log(terminated=[False, True, True]),
         DataError,
-        ["one flag an episode (2)", "(3,)", "one a step", "last step"],
+        ["one flag for each episode (2)", "(3,)", "one for each step", "last step"],
     ),
     "next states that contradict": (
         lambda: log(next_states=[0, -1, -1]),
@@ -211,7 +227,7 @@ BAD: dict[str, tuple[Callable[[], Any], type[DeadweightError], list[str]]] = {
     "a drop of the wrong length": (
         lambda: run("WSIS", drop=np.ones(7, dtype=bool)),
         DropError,
-        ["one flag a state (2)", "one a step (3)", "(7,)"],
+        ["one flag for each state (2)", "or step (3)", "(7,)"],
     ),
     "INCRIS of one episode": (
         lambda: dw.estimate("INCRIS", log().select([0]), PI, PI),
@@ -241,12 +257,18 @@ BAD: dict[str, tuple[Callable[[], Any], type[DeadweightError], list[str]]] = {
     "a policy without any action of the log": (
         lambda: run(pi_e=dw.TabularPolicy(PI, actions=["treat", "wait"])),
         PolicyError,
-        ["pi_e", "none for action 0, 1", "actions=[...]"],
+        [
+            "pi_e",
+            "never seen: treat, wait",
+            "Those of the log are 0, 1",
+            "text is not a number",
+            "as in the log",
+        ],
     ),
     "a policy as baseline": (
         lambda: dw.evaluate(log(), PI, PI, baseline=dw.TabularPolicy(PI)),  # type: ignore[arg-type]
         OptionError,
-        ["baseline", "a number", "TabularPolicy", "evaluate that one on the same log"],
+        ["baseline", "a number", "TabularPolicy", "use deadweight.compare"],
     ),
     "a table as baseline": (
         lambda: dw.evaluate(log(), PI, PI, baseline=np.array(PI)),  # type: ignore[arg-type]
@@ -303,7 +325,7 @@ def test_nothing_half_built(column: str) -> None:
     bad = {**good, column: good[column][:2]}
     before = {key: value.copy() for key, value in bad.items()}
     made = None
-    with pytest.raises(DataError):
+    with pytest.raises(DataError, match=r"one entry for each step|offsets"):
         made = dw.Trajectories(offsets=[0, 2, 3], **bad)
     assert made is None
     for key, value in bad.items():
@@ -324,11 +346,17 @@ VERBS: dict[str, Callable[[Any], Any]] = {
     "estimate": lambda x: dw.estimate("WIS", x, PI, PI),
     "evaluate": lambda x: dw.evaluate(x, PI, PI),
     "epsilon_path": lambda x: dw.epsilon_path("WSIS", x, PI, PI),
+    "improve": lambda x: dw.improve(x, PI),
     "confidence_sequence": lambda x: dw.confidence_sequence(x, PI, PI, return_range=(0.0, 1.0)),
     "cross_fitted_propensities": dw.cross_fitted_propensities,
     "estimate_behaviour": dw.estimate_behaviour,
+    "fit_behaviour": dw.fit_behaviour,
     "fit_mdp": dw.fit_mdp,
+    "mixture_propensities": lambda x: dw.mixture_propensities(x, {"v1": PI}),
+    "compare": lambda x: dw.compare(x, {"a": PI, "b": PI}, PI),
+    "cut_bounds": lambda x: dw.cut_bounds(x, PI, PI, remaining=(0.0, 1.0)),
     "doctor": dw.doctor,
+    "policy": lambda x: dw.policy(PI, x),
     "read": dw.read,
     "diagnostics.state_report": lambda x: dw.diagnostics.state_report(x, PI, PI),
     "diagnostics.support": lambda x: dw.diagnostics.support(x, PI, PI),
@@ -363,3 +391,39 @@ def test_every_verb_that_takes_a_log_is_tried() -> None:
         and {"log", "source"} & set(inspect.signature(getattr(module, name)).parameters)
     }
     assert found - {"read_policy"} <= set(VERBS) | {"negligible.epsilon_path"}
+
+
+def test_every_error_says_what_to_do() -> None:
+    """No error of ours is raised without a remedy, which is an example of right input where there is one."""
+    source, ours = Path(dw.__file__).parent, {one.__name__ for one in _subclasses(DeadweightError)}
+    silent = [
+        f"{path.relative_to(source)}:{node.lineno}"
+        for path in sorted(source.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Raise)
+        and isinstance(node.exc, ast.Call)
+        and isinstance(node.exc.func, ast.Name)
+        and node.exc.func.id in ours
+        and not any(keyword.arg == "fix" for keyword in node.exc.keywords)
+    ]
+    assert silent == []
+
+
+def _subclasses(of: type[DeadweightError]) -> list[type[DeadweightError]]:
+    # Those whose constructors take something else make the remedy themselves.
+    own = [one for one in of.__subclasses__() if "__init__" not in vars(one)]
+    return [of, *own]
+
+
+def test_an_option_of_reading_is_sent_where_it_belongs(tmp_path):
+    """Before the path is looked at: columns=... would be the first thing to be missed there."""
+    with pytest.raises(DeadweightError, match=r"deadweight\.read\(path, columns=\.\.\.\)"):
+        dw.evaluate(tmp_path / "nowhere.csv", {}, columns={"episode": "stay"})
+    with pytest.raises(DeadweightError, match="Did you mean 'gamma'"):
+        dw.evaluate(tmp_path / "nowhere.csv", {}, gama=0.9)
+
+
+def test_columns_the_wrong_way_round():
+    table = {"stay": [1], "step": [0], "state": [0], "action": [0], "reward": [1]}
+    with pytest.raises(DeadweightError, match="The other way round: episode=stay"):
+        dw.read(table, {"stay": "episode"})

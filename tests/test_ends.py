@@ -15,7 +15,7 @@ import deadweight as dw
 from deadweight.errors import Assumption, DataError, OptionError
 from deadweight.io.stream import open_stream
 from deadweight.mdp.simulate import simulate
-from deadweight.studies.ends import ergodic, run_fixed_length, self_ending, table_without_flags
+from deadweight.studies.unsaid_ends import ergodic, run_fixed_length, self_ending, table_without_flags
 from deadweight.sums.ends import Ends, count_ends
 
 NEVER_CUT = 100_000

@@ -28,6 +28,7 @@ LAYERS = (
     "diagnostics verdict",
     "background",
     "estimate envs report",
+    "comparing improving cut_bounds",
     "testing studies",
     "cli __main__",
 )
@@ -109,6 +110,20 @@ def test_few_modules_at_the_root() -> None:
     assert len(list(ROOT.glob("*.py"))) <= 12
 
 
+def test_modules_that_differ_in_meaning_differ_in_name() -> None:
+    """A search for a file name finds one file: no two rooms have a `states.py`."""
+    paths: dict[str, list[str]] = {}
+    for path in files():
+        if not path.stem.startswith("__"):
+            paths.setdefault(path.stem, []).append(str(path.relative_to(ROOT)))
+    assert {name: places for name, places in paths.items() if len(places) > 1} == {}
+
+
+def test_no_import_is_hooked() -> None:
+    hooks = ("meta_path", "path_hooks", "__import__", "builtins.")
+    assert [str(path) for path in files() if any(hook in path.read_text() for hook in hooks)] == []
+
+
 def test_no_circles() -> None:
     """Within a layer modules may use each other, but never both ways round."""
     below: dict[str, set[str]] = {}
@@ -128,7 +143,7 @@ def test_no_circles() -> None:
 
 
 def test_importing_deadweight_is_light() -> None:
-    code = "import sys, deadweight; print(*sorted(sys.modules))"
+    code = "import sys, deadweight; deadweight.evaluate; print(*sorted(sys.modules))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(result.stdout.split())
     assert "deadweight.estimate" in loaded

@@ -6,7 +6,6 @@ remedy goes on a line of its own, so that the command line can print an error as
 
 from __future__ import annotations
 
-import difflib
 import sys
 import warnings
 from collections.abc import Iterable
@@ -131,6 +130,8 @@ def assume(message: str) -> None:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A hint " Did you mean 'X'?" for the closest known word, or an empty string."""
+    import difflib  # only a message needs it
+
     by_upper = {name.upper(): name for name in islice(known, MOST_COMPARED)}
     close = difflib.get_close_matches(word.upper(), list(by_upper), n=1, cutoff=0.5)
     return f" Did you mean '{by_upper[close[0]]}'?" if close else ""
@@ -141,3 +142,8 @@ def first_few(items: Iterable[object], most: int = 5) -> str:
     shown = list(items)
     text = ", ".join(printable(str(item), keep="") for item in shown[:most])
     return text + (f" and {len(shown) - most} more" if len(shown) > most else "")
+
+
+def how_many(number: int, noun: str) -> str:
+    """'1 row', '2,000 rows'."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")

@@ -4,35 +4,49 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
 from numbers import Real
 from typing import Any
 
 from deadweight._version import __version__
-from deadweight.answers.misfit import Misfit
-from deadweight.answers.plans import FEW_EPISODES, Answers, Plan
+from deadweight.answers.answering import Answers
+from deadweight.answers.plans import Plan
 from deadweight.background import background_of
-from deadweight.blend.estimates import blend_estimate, check_blend
+from deadweight.background.headline_path import PATH_OF
+from deadweight.background.one_pass import background_sums
+from deadweight.basics.progress import LOGGER, expect_passes, is_watched
+from deadweight.blend.blended import blend_estimate, check_blend
+from deadweight.blend.evidence import gatherer_of, sums_of_windows
+from deadweight.diagnostics.passes_ahead import Table
+from deadweight.diagnostics.row_flags import mix_flags, row_flags
+from deadweight.diagnostics.weight_flags import watched
 from deadweight.errors import OptionError, did_you_mean
 from deadweight.estimators.estimator import Estimator
 from deadweight.estimators.names import DOUBLY_ROBUST, NAIVE, WS, estimator_of
-from deadweight.inference import PAIRED, check_interval, make_interval
-from deadweight.inference.episodes import influences
-from deadweight.io.open import Source, open_log
-from deadweight.negligible.automatic import states_by_rule
-from deadweight.negligible.extremes import NEARLY_ALL
-from deadweight.question.core import Policy, Question, ask
-from deadweight.question.drops import NOTHING_DROPPED, Drop, drop_of
+from deadweight.inference import PAIRED, check_interval, clipped, make_interval
+from deadweight.inference.per_episode import check_range, influences
+from deadweight.log.sources import Source
+from deadweight.negligible.asked_drop import chooser_of, drop_of_mix, planned
+from deadweight.negligible.by_name import prepare_automatic, rule_of_mix
+from deadweight.question.asking import Policy, ask
+from deadweight.question.core import Question
+from deadweight.question.opened_source import opened
 from deadweight.question.options import read_options
-from deadweight.results import Estimate, Evaluation, headline_of
-from deadweight.results.base import ABSENT
+from deadweight.results import FLAGS, Estimate, Evaluation, headline_of
+from deadweight.results.shared import ABSENT
+from deadweight.sums.log_fingerprint import learnt_here
+from deadweight.values.crossfit import FOLDS
 from deadweight.verdict import table_verdict
 
 __all__ = ["Policy", "Source", "answer", "estimate", "evaluate"]
 
-DEFAULT_TABLE = ("BEHAVIOUR", "DM", "WIS", "WSIS", "WPDIS", "WSPDIS", "C-WSPDIS", "WDR", "WDRSIS")
-DEFAULT_WITHOUT_PI_E = ("BEHAVIOUR", "WIS", "WPDIS")
+DEFAULT_TABLE = ("BLEND", "BEHAVIOUR", "DM", "WIS", "WSIS", "WPDIS", "WSPDIS", "C-WSPDIS", "WDR", "WDRSIS")
+# Where there is no pi_e of all actions, or there are too many states for a model: the first of WDR, WPDIS and
+# WIS that can be had is the headline, and WDR cannot.
+DEFAULT_WITHOUT_MODEL = ("BEHAVIOUR", "WIS", "WPDIS")
 # Parts of an estimate that are made only if they are asked for, or an interval needs them.
 ALSO = ("std_error", "bias", "ess_steps", "influence")
+TRAINED = "trained-on-log"
 # More steps than this are not listed one by one unless somebody asks.
 MOST_STEPS = 10_000
 
@@ -55,11 +69,13 @@ def estimate(
     """The value of pi_e by one estimator.
 
     Args:
-      name: such as "WPDIS" or "WSPDIS"; `deadweight.ESTIMATORS` lists them. Or an `Estimator`.
+      name: such as "WPDIS" or "WSPDIS"; `deadweight.ESTIMATORS` lists them, all but "BLEND", which is a mix
+        of others. Or an `Estimator`.
       log: episodes of the behaviour policy: a log in memory, a stream, or the path (or paths) of one on disk.
         Parquet that is larger than a part is read part by part, see `deadweight.io.stream`.
       pi_e: evaluation policy; None takes the log's target_prob.
-      pi_b: behaviour policy; None takes the log's propensities.
+      pi_b: behaviour policy; None takes the log's propensities. Of several old policies a mapping of the
+        log's `behaviour_ids` to policies, see `mixture_propensities`.
       drop: what a state-based name drops; a plain name ignores it. See `deadweight.question.drops`. A
         function is given the question (`deadweight.question.core.Question`) and returns any of these.
       gamma: discount in (0, 1].
@@ -67,7 +83,8 @@ def estimate(
       level: its confidence level.
       also: parts of the estimate that take work of their own, to be made even if the interval does not need
         them: "std_error", "bias", "ess_steps", "influence".
-      workers: threads on a log in memory, processes on Parquet; the result does not depend on it.
+      workers: threads on a log in memory, which has two by itself from a million steps on; processes on
+        Parquet. The result does not depend on it.
       ray_address: for Parquet, the Ray cluster that does the work, or "local" to start one.
       **options: see `deadweight.question.options.Options`.
 
@@ -78,12 +95,15 @@ def estimate(
       2.5
     """
 
-    with open_log(log, workers=workers, ray_address=ray_address) as found:
-        question = ask(found, pi_e, pi_b, gamma, read_options(options), workers)
+    chosen = read_options(options)
+    with opened(log, workers=workers, ray_address=ray_address) as found:
+        question = ask(found, pi_e, pi_b, gamma, chosen, workers)
         steps = ["ess_steps"] if interval is not None and question.horizon <= MOST_STEPS else []
         wanted = [*_checked_also(also), *steps]
         made = estimator_of(name)
-        return answer(question, [made], drop, interval, level, wanted)[made.name][1]
+        _foresee(question, [made], drop, interval, wanted, False, 0.0)
+        found_one = answer(question, [made], drop, interval, level, wanted)[made.name][1]
+        return _marked(found_one) if learnt_here(pi_e, question.parts, workers) else found_one
 
 
 def evaluate(
@@ -106,12 +126,12 @@ def evaluate(
     """A table of estimates that share one model and one pass over the log.
 
     Args:
+      log, pi_e, pi_b, drop, gamma, interval, level, also, workers, ray_address: those of `estimate`.
       estimators: names, or `Estimator` objects; None takes a sensible table with the naive average and the
         direct method in it.
       baseline: the value to beat; None compares with the behaviour policy.
       background: make what `report` shows beside the estimates; None makes it where there is an interval.
-
-    The other arguments are those of `estimate`.
+      options: those of `estimate`.
 
     Example:
       >>> from deadweight.domains import deterministic_lift
@@ -120,11 +140,47 @@ def evaluate(
       >>> ev["WIS"].value, ev.verdict.answer
       (1.0, 'better')
     """
-    against = _number_to_beat(baseline)
-    with open_log(log, workers=workers, ray_address=ray_address) as found:
-        question = ask(found, pi_e, pi_b, gamma, read_options(options), workers)
+    against, chosen = _number_to_beat(baseline), read_options(options)
+    with opened(log, workers=workers, ray_address=ray_address) as found:
+        question = ask(found, pi_e, pi_b, gamma, chosen, workers)
         wanted = interval is not None if background is None else background
-        return _table(question, estimators, drop, against, interval, level, _checked_also(also), wanted)
+        also = _checked_also(also)
+        _foresee(question, estimators, drop, interval, also, wanted, against)
+        table, _ = answered_table(question, estimators, drop, against, interval, level, also, wanted)
+        done = of_learnt_policy(table) if learnt_here(pi_e, question.parts, workers) else table
+        LOGGER.info(
+            "evaluated %d episodes: %s, by %s", done.n_episodes, done.verdict.answer, done.headline.name
+        )
+        return done
+
+
+def _foresee(
+    question: Question,
+    estimators: Sequence[str | Estimator] | None,
+    drop: Any,
+    interval: str | None,
+    also: Sequence[str],
+    shown: bool,
+    baseline: float | None,
+) -> None:
+    """Tell whoever watches how many passes will follow; a default table is taken for one with a model."""
+    if is_watched():
+        names = DEFAULT_TABLE if question.has_values else DEFAULT_WITHOUT_MODEL
+        wanted = _distinct(names if estimators is None else estimators)
+        made = _with_baseline(wanted, baseline)
+        expect_passes(Table(question, made, drop, interval, also, shown).passes)
+
+
+def of_learnt_policy(table: Evaluation) -> Evaluation:
+    """The table of a policy that was learnt from the same log: flagged, and without a verdict."""
+    estimates = {name: _marked(one) for name, one in table.estimates.items()}
+    reasons = (FLAGS[TRAINED], *table.verdict.reasons)
+    doubted = replace(table.verdict, answer="cannot tell", reasons=reasons, sound=False, next_step=None)
+    return table.with_changes(estimates=estimates, verdict=doubted)
+
+
+def _marked(estimate: Estimate) -> Estimate:
+    return estimate if estimate.about.naive else estimate.with_changes(flags=(*estimate.flags, TRAINED))
 
 
 def _number_to_beat(baseline: Any) -> float | None:
@@ -137,43 +193,51 @@ def _number_to_beat(baseline: Any) -> float | None:
         found = f"{baseline}" if isinstance(baseline, Real) else f"{type(baseline).__name__}"
         raise OptionError(
             f"baseline must be None (the behaviour policy) or a number, the value to beat; found {found}.",
-            fix="To compare with another policy evaluate that one on the same log as well, and look whether "
-            "the two intervals overlap.",
+            fix="To compare with another policy use deadweight.compare, which pairs the two episode by "
+            "episode: compare(log, {'new': pi_e, 'other': policy}, pi_b).",
         )
     return float(number)
 
 
-def _table(
+def default_names(question: Question) -> tuple[str, ...]:
+    """The estimators of a table that nobody has chosen."""
+    if question.can_solve_model:
+        return DEFAULT_TABLE
+    expect_passes(None)  # it was taken for the other one
+    return DEFAULT_WITHOUT_MODEL
+
+
+def answered_table(
     question: Question,
     estimators: Sequence[str | Estimator] | None,
     drop: Any,
     baseline: float | None,
     interval: str | None,
     level: float,
-    also: Sequence[str],
-    background: bool,
-) -> Evaluation:
-    default = DEFAULT_WITHOUT_PI_E if question.pair.pi_e is None else DEFAULT_TABLE
-    wanted = _distinct(default if estimators is None else estimators)
-    naive = NAIVE.variant()
-    compared = [] if baseline is not None or naive in wanted else [naive]
-    found = answer(question, [*wanted, *compared], drop, interval, level, also, paired=baseline is None)
+    also: Sequence[str] = (),
+    background: bool = False,
+) -> tuple[Evaluation, Plan]:
+    """The table of a question, and the plan of its headline; arguments as those of `evaluate`."""
+    wanted = _distinct(default_names(question) if estimators is None else estimators)
+    naive, made = NAIVE.variant(), _with_baseline(wanted, baseline)
+    found = answer(question, made, drop, interval, level, also, paired=baseline is None, shown=background)
     estimates = {made.name: found[made.name][1] for made in wanted}
     against = found[naive.name][1] if baseline is None else baseline
     headline = headline_of(estimates)
     facts = background_of(question, headline, found[headline.name][0].drop) if background else ABSENT
     conventions = {
         "finished": question.options.finished,
-        "gamma": question.gamma,
+        "gamma": question.discount,
         "unseen": question.options.unseen,
         "solve": question.options.solve,
         "time_limit": question.known_time_limit,
+        "cut_weights": None if question.cut_weights is None else asdict(question.cut_weights),
         "drop": _said(drop),
         "interval": interval,
         "level": level,
         "version": __version__,
     }
-    return Evaluation(
+    table = Evaluation(
         estimates,
         against,
         conventions,
@@ -182,6 +246,13 @@ def _table(
         question.horizon,
         facts,
     )
+    return table, found[headline.name][0]
+
+
+def _with_baseline(wanted: list[Estimator], baseline: float | None) -> list[Estimator]:
+    """The estimators with the mean return, where they are compared with that."""
+    naive = NAIVE.variant()
+    return wanted if baseline is not None or naive in wanted else [*wanted, naive]
 
 
 def _distinct(estimators: Sequence[str | Estimator]) -> list[Estimator]:
@@ -190,7 +261,10 @@ def _distinct(estimators: Sequence[str | Estimator]) -> list[Estimator]:
         estimators = [estimators]
     wanted = list(dict.fromkeys(estimator_of(given) for given in estimators))
     if not wanted:
-        raise OptionError("estimators must name at least one estimator; found none.")
+        raise OptionError(
+            "estimators must name at least one estimator; found none.",
+            fix='For example ["BLEND", "WPDIS"]; leave it out for a sensible table.',
+        )
     names = [made.name for made in wanted]
     twice = [name for name in names if names.count(name) > 1]
     if twice:
@@ -213,24 +287,35 @@ def answer(
     level: float,
     also: Sequence[str] = (),
     paired: bool = False,
+    shown: bool = False,
 ) -> dict[str, tuple[Plan, Estimate]]:
     """Estimates by several estimators, which share their passes over the log, each with its plan.
 
     Args:
       also: parts of an estimate to be made though nothing else needs them, see `ALSO`.
       paired: whether estimates are compared with the mean return of the same episodes.
+      shown: whether the background will be made as well, whose path is made on the way then.
     """
     check_interval(interval, level, question.options)
+    check_range(question)
     mixes = [made for made in estimators if made.is_mix]
+    if mixes:
+        question.count_folds(FOLDS)
     for made in mixes:
-        check_blend(question, made.name, also)
-    plans = [_plan(question, made, drop) for made in estimators if not made.is_mix]
+        check_blend(question, made.name)
+    _prepare_drops(question, estimators, drop, shown)
+    plans = [planned(question, made, drop) for made in estimators if not made.is_mix]
     centres = {plan: plan.corrected if interval == "auto" else plan for plan in plans}
     others = [centre for plan, centre in centres.items() if centre is not plan]
     answers = Answers(question, [*plans, *others])
     checks = [check for plan in plans if interval == "auto" for check in plan.counterparts]
     with_errors = interval is not None or "std_error" in also
-    answers.prepare(interval is not None or "bias" in also, checks, with_errors)
+    mixed = {made: gatherer_of(question, drop_of_mix(question, plans, drop), answers) for made in mixes}
+    besides = [one for gatherer in mixed.values() for one in gatherer.wanted]
+    besides += watched(question, plans) if interval is not None else []
+    if shown:  # a blend in the table is its headline
+        besides += [one for g in mixed.values() for one in background_sums(question, g.drop)]
+    answers.prepare(interval is not None or "bias" in also, checks, with_errors, besides)
     if with_errors:
         compared = paired and interval in PAIRED and question.n > 1
         answers.prepare_std_errors(
@@ -238,23 +323,33 @@ def answer(
                 centre
                 for plan, centre in centres.items()
                 if compared and plan.estimator.about.known_noise and math.isfinite(answers.fit(centre).value)
-            ]
+            ],
+            besides=[gatherer.job for gatherer in mixed.values()],
         )
     found = {
         plan.name: (plan, _estimate(answers, plan, centres[plan], drop, interval, level, also))
         for plan in plans
     }
-    for made in mixes:
-        plan = Plan(question, made, _drop_of_mix(question, plans, drop))
-        found[made.name] = plan, blend_estimate(answers, plan, interval, level)
+    for made, gatherer in mixed.items():
+        plan = Plan(question, made, gatherer.drop)
+        evidence = gatherer.evidence()
+        one = blend_estimate(answers, plan, evidence, interval, level, "influence" in also)
+        found[made.name] = plan, one.with_changes(flags=(*one.flags, *mix_flags(answers, plan, one)))
     return {made.name: found[made.name] for made in estimators}
 
 
-def _drop_of_mix(question: Question, plans: Sequence[Plan], drop: Any) -> Drop:
-    """The drop of WDRSIS, which may be in the table already."""
-    robust = DOUBLY_ROBUST.variant(WS)
-    known = next((plan.drop for plan in plans if plan.estimator == robust), None)
-    return _resolve(question, robust, drop) if known is None else known
+def _prepare_drops(question: Question, estimators: Sequence[Estimator], drop: Any, shown: bool) -> None:
+    """The paths behind the automatic drops of all names together; `shown` ones need more of them."""
+    if not isinstance(drop, str):
+        return
+    wanted = [made for made in estimators if made.is_state_based]
+    mixed = any(made.is_mix for made in estimators)
+    if mixed:
+        wanted.append(DOUBLY_ROBUST.variant(WS))
+    besides = sums_of_windows(question) if mixed else []
+    prepare_automatic(question, wanted, drop, estimator_of(PATH_OF) if shown else None, besides)
+    if mixed:
+        prepare_automatic(question, wanted[-1:], rule_of_mix(question, drop))
 
 
 def _checked_also(also: Sequence[str]) -> list[str]:
@@ -263,27 +358,10 @@ def _checked_also(also: Sequence[str]) -> list[str]:
         if name not in ALSO:
             raise OptionError(
                 f"also takes a list of names among {', '.join(ALSO)}; found {name!r}."
-                f"{did_you_mean(str(name), ALSO)}"
+                f"{did_you_mean(str(name), ALSO)}",
+                fix='For example also=["std_error", "ess_steps"].',
             )
     return names
-
-
-def _plan(question: Question, made: Estimator, drop: Any) -> Plan:
-    return Plan(question, made, _resolve(question, made, drop) if made.is_state_based else NOTHING_DROPPED)
-
-
-def _chooser(plan: Plan, drop: Any) -> Callable[[Question], Drop] | None:
-    """The rule that chooses the plan's drop from a log; None where the user gave the drop itself."""
-    if not (plan.estimator.is_state_based and (isinstance(drop, str) or callable(drop))):
-        return None
-    return lambda question: _resolve(question, plan.estimator, drop)
-
-
-def _resolve(question: Question, made: Estimator, drop: Any) -> Drop:
-    """The drop of a state-based estimator: by a rule in words or as a function, or as it was given."""
-    if isinstance(drop, str):
-        return Drop(states=states_by_rule(question, made, drop))
-    return drop_of(question, drop(question) if callable(drop) else drop)
 
 
 def _estimate(
@@ -303,10 +381,13 @@ def _estimate(
         return make() if wanted or name in also else ABSENT
 
     bounds, own = None, plan.estimator.scheme.interval
-    if interval is not None and own is not None:
-        bounds = own(answers, plan, level)
-    elif interval is not None:
-        bounds = make_interval(interval, level, answers, plan, _chooser(plan, drop))
+    if interval is not None:
+        made = (
+            own(answers, plan, level)
+            if own
+            else make_interval(interval, level, answers, plan, chooser_of(plan, drop))
+        )
+        bounds = clipped(made, plan.question.options.return_range)
     misfit = answers.misfit(plan)
     free = fit.influence is None and plan.starts is None  # the first pass has it
     return Estimate(
@@ -320,7 +401,7 @@ def _estimate(
         dropped=plan.drop.labels,
         drop_origin=plan.drop.origin,
         dropped_share=share,
-        flags=(*fit.flags, *_flags(plan, ess, share, interval), *_model_flags(plan, misfit)),
+        flags=(*fit.flags, *row_flags(answers, plan, bounds)),
         paired_std_error=answers.paired_std_error(centre),
         model_check=misfit,
         details=fit.details,
@@ -329,42 +410,3 @@ def _estimate(
         ess_steps=part("ess_steps", lambda: answers.ess_steps(plan), not plan.estimator.is_product),
         influence=part("influence", lambda: influences(answers, centre)),
     )
-
-
-def _flags(plan: Plan, ess: float | None, share: float, kind: str | None) -> list[str]:
-    question, found = plan.question, []
-    if ess is not None and ess < FEW_EPISODES:
-        found.append("low-ess")
-    if plan.estimator.is_state_based and share >= NEARLY_ALL:
-        found.append("all-dropped")
-    if plan.estimator.is_state_based and share == 0.0:
-        found.append("none-dropped")
-    if question.cut_early > 0:
-        found.append("truncated")
-    if not plan.estimator.is_naive and _lacks_support(question):
-        found.append("no-support")
-    if (
-        kind == "auto"
-        and plan.estimator.is_product
-        and question.options.cross_check
-        and not plan.counterparts
-    ):
-        found.append("unchecked")
-    return found
-
-
-def _model_flags(plan: Plan, misfit: Misfit | None) -> list[str]:
-    """What must be known of the model behind an estimate."""
-    found = ["model-misfit"] if misfit is not None and misfit.found else []
-    if plan.uses_model and plan.question.has_end and plan.question.settled is None:
-        found.append("model-unsettled")
-    return found
-
-
-def _lacks_support(question: Question) -> bool:
-    """Whether pi_e acts in a visited state where pi_b never does."""
-    pi_e, pi_b = question.pair.pi_e, question.pair.pi_b
-    if pi_e is None or pi_b is None:
-        return False
-    states = ((pi_e > 0) & (pi_b == 0)).any(axis=1)
-    return bool(states.any() and (question.visits[states] > 0).any())

@@ -19,19 +19,21 @@ import numpy.typing as npt
 
 from deadweight.answers.plans import Plan
 from deadweight.estimate import Policy, estimate
-from deadweight.estimators.base import Fit, Summed
 from deadweight.estimators.estimator import Estimator
+from deadweight.estimators.family import Fit, Summed
 from deadweight.estimators.full_influence import full_influence
 from deadweight.estimators.names import estimator_of
 from deadweight.log.interface import InMemory, in_memory
 from deadweight.log.trajectories import Trajectories
-from deadweight.question.core import ask_pair
+from deadweight.question.asking import ask_pair
 from deadweight.question.drops import Drop, given_drop
 from deadweight.question.options import read_options
 from deadweight.results import Estimate
 from deadweight.sums.pairs import pair_policies
 from deadweight.sums.reduction import per_episode, reduce_log
 from deadweight.typing import FloatArray
+
+__all__ = ["check_estimator"]
 
 Which = str | Estimator
 TOLERANCE = 1e-9
@@ -184,7 +186,7 @@ def check_chunks(name: Which, log: Trajectories, pi_e: Policy, pi_b: Policy, **s
         found = _spread(*influences(name, log, pi_e, pi_b, cells=cells, **settings))
         _agree(f"{label(name)} in blocks of {cells} cells", found, whole)
     if isinstance(settings.get("drop"), Drop) and settings["drop"].steps is not None:
-        return  # one flag a step belongs to the rows of one log
+        return  # one flag for each step belongs to the rows of one log
     for pieces in (2, 3, log.n_episodes):
         parts = log.split(pieces)
         found = _spread(*influences(name, log, pi_e, pi_b, parts=parts, cells=5, **settings))

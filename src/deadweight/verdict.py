@@ -13,14 +13,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from deadweight.answers.plans import FEW_EPISODES
-from deadweight.blend.headline import judge
+from deadweight.blend.candidates import BY_WEIGHTS, ROUNDING
+from deadweight.blend.headline import episodes_needed, judge, more_episodes
 from deadweight.inference.student_t import t_error
 from deadweight.results import Estimate, Verdict, headline_of
 from deadweight.results.blend import Blend
 
-# Differences smaller than this, relative to the values compared, are rounding.
-ROUNDING = 1e-9
 FAR_FROM_ONE = 3.0
+# What a blend's verdict says first, by flag.
+DOUBTS = {
+    "model-unproven": "The action values, given or learned, do not fit what the log earned, or foretell "
+    "nothing of it: the answer is based on weights.",
+    "no-support": "The new policy takes actions where the log has none of them: what they bring there is not "
+    "known. See whether they are spelt as in the log.",
+}
+FEW_WITHOUT_MODEL = (
+    "Only weights can be relied on here, and fewer than ten episodes effectively carry them: nothing can be "
+    "concluded."
+)
+MORE_ALIKE = "Log more episodes, best with an old policy that acts more like the new one."
 
 Rule = Callable[[Estimate, Estimate | float], Verdict]
 
@@ -42,24 +53,27 @@ def verdict(estimate: Estimate, baseline: Estimate | float) -> Verdict:
     """
     interval = estimate.interval
     if interval is None:
-        return Verdict("cannot tell", ("No interval was asked for.",), math.nan, (-math.inf, math.inf))
+        why = "No interval was asked for."
+        return _untold(why, 'Ask for an interval, such as interval="auto".')
     if estimate.blend is not None:
         return _of_blend(estimate, estimate.blend, baseline)
     centre = estimate.centre
     if not math.isfinite(centre):
         why = f"{estimate.name} has no finite value: its weights leave the range of floating-point numbers."
-        return Verdict("cannot tell", (why,), math.nan, (-math.inf, math.inf))
+        return _untold(why, "Use a self-normalised estimator, whose weights cannot leave that range.")
     value = baseline.value if isinstance(baseline, Estimate) else float(baseline)
     lower, upper, how = _difference(estimate, baseline, interval, centre - value)
-    name = "the behaviour policy" if isinstance(baseline, Estimate) else "the baseline"
+    name = "the old policy" if isinstance(baseline, Estimate) else "the baseline"
+    slack = ROUNDING * max(abs(centre), abs(value))
+    seen = centre - value if abs(centre - value) > slack else 0.0  # no digits of rounding in a sentence
     numbers = (
         f"{estimate.name} puts the new policy at {centre:.4g} against {value:.4g} for {name}: a difference "
-        f"of {centre - value:+.4g}, {_range(lower, upper)} with {estimate.level:.0%} confidence ({how})."
+        f"of {seen:+.4g}, {_range(lower, upper)} with {estimate.level:.0%} confidence ({how})."
     )
-    slack = ROUNDING * max(abs(centre), abs(value))
     weak = _weakness(estimate)
     if weak:
-        return Verdict("cannot tell", (numbers, weak), centre - value, (lower, upper), sound=False)
+        ends, mend = (lower, upper), _mending(estimate)
+        return Verdict("cannot tell", (numbers, weak), centre - value, ends, sound=False, next_step=mend)
     answer = "better" if lower > slack else "worse" if upper < -slack else "cannot tell"
     reasons = [numbers]
     if answer == "cannot tell":
@@ -67,7 +81,47 @@ def verdict(estimate: Estimate, baseline: Estimate | float) -> Verdict:
         reasons.append(f"The range includes zero{rounded}.")
     if "no-support" in estimate.flags:
         reasons.append("Actions that were never logged are left out of this comparison.")
-    return Verdict(answer, tuple(reasons), centre - value, (lower, upper))
+    step = _next_step(estimate, answer, seen, (lower, upper))
+    return Verdict(answer, tuple(reasons), centre - value, (lower, upper), next_step=step)
+
+
+def _untold(why: str, step: str) -> Verdict:
+    """The verdict where there is nothing to go by."""
+    return Verdict("cannot tell", (why,), math.nan, (-math.inf, math.inf), next_step=step)
+
+
+def _next_step(estimate: Estimate, answer: str, difference: float, ends: tuple[float, float]) -> str:
+    """What would settle the question that an estimate with sound weights leaves open."""
+    n = estimate.n_episodes
+    if answer != "cannot tell":
+        return f"No more episodes are needed: {n:,} are enough for this answer."
+    half = (ends[1] - ends[0]) / 2
+    if not math.isfinite(half):
+        return "Log more episodes: too few carry any information to say how many are needed."
+    fixed = estimate.bias_allowance or 0.0
+    needed = episodes_needed(difference, half, fixed, n)
+    if difference == 0.0 or (needed is None and fixed == 0.0):
+        return "The log shows no difference at all: see whether what the policies differ in occurs in it."
+    if needed is None:
+        return (
+            "More episodes alone would not settle it: what dropping states may cost, or the distance between "
+            "weights and model, is larger than the difference. Look at other estimates, BLEND first."
+        )
+    return more_episodes(needed, n)
+
+
+def _mending(estimate: Estimate) -> str:
+    """What to do about weights that cannot carry a verdict."""
+    few = estimate.ess is not None and estimate.ess < FEW_EPISODES
+    if few or "low-ess-undropped" in estimate.flags or "all-dropped" in estimate.flags:
+        return (
+            "Look at BLEND, which does not depend on these weights alone; or log more episodes, best with an "
+            "old policy that acts more like the new one."
+        )
+    return (
+        "See whether the old policy's probabilities are those that the actions were drawn with; if they are, "
+        "log more episodes."
+    )
 
 
 def _of_blend(estimate: Estimate, blend: Blend, baseline: Estimate | float) -> Verdict:
@@ -76,7 +130,13 @@ def _of_blend(estimate: Estimate, blend: Blend, baseline: Estimate | float) -> V
     value = baseline.value if isinstance(baseline, Estimate) else float(baseline)
     found = judge(blend, value, estimate.n_episodes, known, estimate.level)
     ends = (found.difference - found.half_width, found.difference + found.half_width)
-    return Verdict(found.answer, found.reasons, found.difference, ends, next_step=found.next_step)
+    doubts = [said for flag, said in DOUBTS.items() if flag in estimate.flags]
+    by_weights = set(blend.shares) <= set(BY_WEIGHTS) or "model-useless" in estimate.flags
+    if "low-ess-undropped" in estimate.flags and by_weights:
+        weak = (*doubts, *found.reasons[:2], FEW_WITHOUT_MODEL)
+        return Verdict("cannot tell", weak, found.difference, ends, sound=False, next_step=MORE_ALIKE)
+    reasons = (*doubts, *found.reasons)
+    return Verdict(found.answer, reasons, found.difference, ends, next_step=found.next_step)
 
 
 def table_verdict(
@@ -107,7 +167,9 @@ def table_verdict(
         f"{' and '.join(against)} rule out what {headline.name} says: their intervals do not meet. "
         "One of them must be wrong, and the log does not tell which."
     )
-    return replace(found, answer="cannot tell", reasons=(*found.reasons, reason), sound=False)
+    step = "See which of them is wrong first: the logged probabilities, or what the states leave out."
+    reasons = (*found.reasons, reason)
+    return replace(found, answer="cannot tell", reasons=reasons, sound=False, next_step=step)
 
 
 def _doubted(estimates: Mapping[str, Estimate], headline: Estimate, found: Verdict) -> Verdict:
@@ -117,9 +179,12 @@ def _doubted(estimates: Mapping[str, Estimate], headline: Estimate, found: Verdi
         return found
     reason = flagged[0].model_check.reason
     if headline in flagged and headline.blend is None:  # a blend has left the model out already
-        reason += f" {headline.name} rests on that model, and nothing can be concluded from it."
-        return replace(found, answer="cannot tell", reasons=(reason, *found.reasons))
-    reason += f" The verdict rests on {headline.name}, which does without the model."
+        reason += f" {headline.name} is based on that model, and nothing can be concluded from it."
+        step = "See first how episodes end (terminated, time_limit), and what the states leave out."
+        return replace(found, answer="cannot tell", reasons=(reason, *found.reasons), next_step=step)
+    kept = headline.blend is not None and headline.blend.misfit > 0
+    done = "whose interval allows for that" if kept else "which does without the model"
+    reason += f" The verdict is based on {headline.name}, {done}."
     return replace(found, reasons=(reason, *found.reasons))
 
 
@@ -147,11 +212,18 @@ def _weakness(estimate: Estimate) -> str:
     """Why the weights cannot carry a verdict; empty where they can."""
     if estimate.ess is not None and estimate.ess < FEW_EPISODES:
         return f"Only {estimate.ess:.1f} of {estimate.n_episodes:,} episodes effectively carry the weights."
+    if "low-ess-undropped" in estimate.flags:
+        return (
+            "With all ratios kept fewer than ten episodes would effectively carry the weights: nothing in "
+            "the log can tell whether the drop is right."
+        )
+    if "all-dropped" in estimate.flags and (estimate.bounds is None or estimate.bounds.disagreement is None):
+        return "Nearly every step is dropped, and there is no other estimate to check the model by."
     z = estimate.mean_weight_z
     if z is not None and not abs(z) <= FAR_FROM_ONE:
         return (
-            f"Weights must average 1, and these are {z:+.1f} standard errors away from it: the propensities "
-            "are wrong, or the episodes that matter most are not in the log."
+            f"Weights must average 1, and these are {z:+.1f} standard errors away from it: the "
+            "old policy's probabilities are wrong, or the episodes that matter most are not in the log."
         )
     return ""
 
