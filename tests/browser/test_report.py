@@ -14,11 +14,33 @@ import pytest
 from chromium import REQUIRED, chromium, why_not
 from evaluations import HOSTILE, ODD, hostile, lift, many_states
 
+import deadweight as dw
 from deadweight.log.labels import visible
 
 pytestmark = pytest.mark.browser
 
-MADE = {"lift": lift, "hostile": hostile, "many": many_states, "zero": ODD["all weights zero"]}
+
+def comparison() -> dw.Comparison:
+    """Names of policies that are long, and one that is hostile."""
+    problem = dw.domains.stochastic_lift(9)
+    policies = {"go up and never_come_down_again": problem.pi_e, "<b>as now</b>": problem.pi_b}
+    return dw.compare(problem.sample(200, seed=0), policies, problem.pi_b)
+
+
+def improvement() -> dw.Improvement:
+    """What to change in the lift."""
+    problem = dw.domains.stochastic_lift(9)
+    return dw.improve(problem.sample(500, seed=0), problem.pi_b, evaluation=False)
+
+
+def features() -> dw.Evaluation:
+    """A log whose states are numbers."""
+    problem = dw.domains.sepsis_like()
+    return dw.evaluate(problem.sample(150, seed=0), problem.pi_e, problem.pi_b)
+
+
+EVALUATIONS = {"lift": lift, "hostile": hostile, "many": many_states, "zero": ODD["all weights zero"]}
+MADE = {**EVALUATIONS, "comparison": comparison, "improvement": improvement, "features": features}
 PHONE = {"viewport": {"width": 360, "height": 740}}
 OUTPUTS = (
     *("level", "dropped", "corrected", "interval", "estimate"),
@@ -204,6 +226,11 @@ def test_marks_are_one_stop_for_the_keyboard_and_arrows_go_on(open_report: Open)
 # --- screens and paper -------------------------------------------------------------------------------
 
 
+# Of all words in drawings that are shown.
+HEIGHTS = """() => [...document.querySelectorAll("figure > svg text")]
+  .map((each) => each.getBoundingClientRect().height).filter((height) => height > 0)"""
+
+
 @pytest.mark.parametrize("name", MADE)
 def test_a_phone_does_not_scroll_sideways(open_report: Open, name: str) -> None:
     page = open_report(name, **PHONE)
@@ -214,8 +241,7 @@ def test_a_phone_does_not_scroll_sideways(open_report: Open, name: str) -> None:
         .map((each) => each.outerHTML.slice(0, 80))"""
     )
     assert wide == []
-    letters = page.locator("#forest-title ~ text").first.bounding_box()
-    assert letters["height"] >= 10
+    assert min(page.evaluate(HEIGHTS)) >= 9
 
 
 def test_dark_mode_is_dark(open_report: Open) -> None:
@@ -240,6 +266,31 @@ def test_paper_is_white_with_drawings_and_without_the_slider(open_report: Open) 
     tall = page.locator(".tall")
     assert tall.evaluate("(box) => box.scrollHeight <= box.clientHeight + 2")
     assert len(page.pdf(format="A4")) > 10_000
+
+
+WIDTHS = (360, 768, 1280)
+# Words of one drawing that lie on each other, by more than the room that letters leave around themselves.
+OVERLAPS = """() => [...document.querySelectorAll("figure > svg")].flatMap((drawing) => {
+  const texts = [...drawing.querySelectorAll("text")];
+  const words = texts.map((each) => [each.textContent, each.getBoundingClientRect()]);
+  return words.flatMap(([said, a], i) => words.slice(i + 1).filter(([, b]) =>
+    Math.min(a.right, b.right) - Math.max(a.left, b.left) > 4 &&
+    Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 5).map(([other]) => said + " | " + other));
+})"""
+HINTS = """() => [...document.querySelectorAll(".hint")].map((hint) => [
+  hint.offsetParent !== null,
+  hint.nextElementSibling.scrollWidth > hint.nextElementSibling.clientWidth + 1,
+])"""
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", ["lift", "comparison", "improvement", "features"])
+def test_words_are_legible_and_hints_are_true(open_report: Open, name: str, width: int) -> None:
+    page = open_report(name, viewport={"width": width, "height": 900})
+    assert page.evaluate(OVERLAPS) == []
+    hints = page.evaluate(HINTS)
+    assert hints
+    assert [shown for shown, _ in hints] == [needed for _, needed in hints]
 
 
 # --- safety and access -------------------------------------------------------------------------------
@@ -277,8 +328,11 @@ def test_the_policy_stops_what_is_not_in_the_file(
 
 @pytest.mark.parametrize(
     ("name", "options"),
-    [("lift", {}), ("lift", {"color_scheme": "dark"}), ("hostile", PHONE), ("zero", {})],
-    ids=["light", "dark", "phone", "without weights"],
+    [
+        *(("lift", {}), ("lift", {"color_scheme": "dark"}), ("hostile", PHONE), ("zero", {})),
+        *(("comparison", {**PHONE, "color_scheme": "dark"}), ("improvement", {}), ("features", PHONE)),
+    ],
+    ids=["light", "dark", "phone", "without weights", "comparison", "improvement", "features"],
 )
 def test_nothing_hinders_access(open_report: Open, name: str, options: dict[str, Any]) -> None:
     from axe_playwright_python.sync_playwright import Axe

@@ -4,7 +4,16 @@
 """
 
 from deadweight.report.content import Content, gather
+from deadweight.report.improvement_page import render_improvement, write_improvement
 from deadweight.report.page import render
 from deadweight.report.write import ReportError, write_report
 
-__all__ = ["Content", "ReportError", "gather", "render", "write_report"]
+__all__ = [
+    "Content",
+    "ReportError",
+    "gather",
+    "render",
+    "render_improvement",
+    "write_improvement",
+    "write_report",
+]

@@ -8,6 +8,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 
 from deadweight.report.content import Content
@@ -15,10 +17,10 @@ from deadweight.report.markup import Markup, element, join
 from deadweight.report.numbers import Format, values_like
 from deadweight.report.sections.background import citing_section, conventions_section, data_section
 from deadweight.report.sections.estimates import estimates_section
-from deadweight.report.sections.path import path_section
-from deadweight.report.sections.states import states_section
-from deadweight.report.sections.verdict import verdict_section
-from deadweight.report.sections.weights import weights_section
+from deadweight.report.sections.path_slider import path_section
+from deadweight.report.sections.states_table import states_section
+from deadweight.report.sections.verdict_first import verdict_section
+from deadweight.report.sections.weight_figures import weights_section
 
 CONTENTS = (
     ("verdict", "Verdict"),
@@ -34,34 +36,54 @@ CONTENTS = (
 
 def render(content: Content) -> str:
     """The report as HTML."""
-    style, script = _asset("page.css"), _asset("page.js")
     form = values_like(_uncertainty(content))
+    heading = f"Off-policy evaluation with deadweight {content.version}, {content.made_on}"
+    made = Made(content.title, heading, content.version, content.made_on)
+    return document(made, CONTENTS, _main(content, form))
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a page is called, and when and by which version it was made."""
+
+    title: str
+    heading: str
+    version: str
+    made_on: str
+
+
+def document(made: Made, contents: Sequence[tuple[str, str]], main: Markup) -> str:
+    """A whole page: head, contents, sections, footer.
+
+    Args:
+      made: what it is called.
+      contents: name and words of each section; the first has the answer.
+      main: the sections.
+    """
+    style, script = _asset("page.css"), _asset("page.js")
     head = element(
         "head",
         element("meta", charset="utf-8"),
         element("meta", http_equiv="Content-Security-Policy", content=_policy(style, script)),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="color-scheme", content="light dark"),
-        element("meta", name="generator", content=f"deadweight {content.version}"),
+        element("meta", name="generator", content=f"deadweight {made.version}"),
         element("link", rel="icon", href="data:,"),
-        element("title", content.title),
+        element("title", made.title),
         element("style", style),
     )
-    body = element(
-        "body", _header(content), _main(content, form), _footer(content), element("script", script)
-    )
+    body = element("body", _header(made, contents), main, _footer(made), element("script", script))
     return f"<!doctype html>\n{element('html', head, body, lang='en')}\n"
 
 
-def _header(content: Content) -> Markup:
-    links = [element("li", element("a", words, href=f"#{name}")) for name, words in CONTENTS]
+def _header(made: Made, contents: Sequence[tuple[str, str]]) -> Markup:
+    links = [element("li", element("a", words, href=f"#{name}")) for name, words in contents]
+    first, words = contents[0]
     return element(
         "header",
-        element("a", "Skip to the verdict", href="#verdict", class_="skip"),
-        element("h1", content.title),
-        element(
-            "p", f"Off-policy evaluation with deadweight {content.version}, {content.made_on}", class_="note"
-        ),
+        element("a", f"Skip to the {words.lower()}", href=f"#{first}", class_="skip"),
+        element("h1", made.title),
+        element("p", made.heading, class_="note"),
         element("nav", element("ul", links), aria_label="Contents"),
     )
 
@@ -80,13 +102,9 @@ def _main(content: Content, form: Format) -> Markup:
     return element("main", join(sections, "\n"))
 
 
-def _footer(content: Content) -> Markup:
-    return element(
-        "footer",
-        element(
-            "p", f"Made by deadweight {content.version} on {content.made_on}. This page needs no network."
-        ),
-    )
+def _footer(made: Made) -> Markup:
+    words = f"Made by deadweight {made.version} on {made.made_on}. This page needs no network."
+    return element("footer", element("p", words))
 
 
 def _uncertainty(content: Content) -> float:

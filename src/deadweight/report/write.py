@@ -21,6 +21,7 @@ def write_report(
     path: str | os.PathLike[str],
     title: str | None = None,
     reward: str | None = None,
+    truth: float | None = None,
 ) -> Path:
     """Write the report on an evaluation as one self-contained HTML file.
 
@@ -29,11 +30,16 @@ def write_report(
       path: the file; an older one is replaced, in one step, when the new one is complete.
       title: heading of the report.
       reward: what the reward is, in words.
+      truth: the exact value of the new policy, where it is known.
 
     Returns the path.
     """
+    return write_page(render(gather(evaluation, title, reward=reward, truth=truth)), path)
+
+
+def write_page(page: str, path: str | os.PathLike[str]) -> Path:
+    """Write a page to a file, in one step."""
     target = Path(path)
-    page = render(gather(evaluation, title, reward=reward))
     try:
         if target.exists() and not target.is_file():  # a device or a pipe would be replaced
             raise OSError("it is not a file")

@@ -66,6 +66,17 @@
     });
   });
 
+  // A hint that a table goes on is shown where it does.
+  const hints = [...document.querySelectorAll(".hint")];
+  const measure = () => {
+    for (const hint of hints) {
+      const box = hint.nextElementSibling;
+      hint.style.display = box.scrollWidth > box.clientWidth + 1 ? "block" : "none";
+    }
+  };
+  addEventListener("resize", measure);
+  measure();
+
   // The headings of the table of states sort it: numbers largest first, words in alphabetical order.
   const table = byId("states-table");
   if (table) {

@@ -6,8 +6,8 @@ import math
 from itertools import groupby
 
 from deadweight.report.charts.scale import Scale, spanning, without_outliers
-from deadweight.report.charts.svg import RIGHT, bottom_axis, diamond, drawing, line, text
-from deadweight.report.content.estimates import EstimateRow
+from deadweight.report.charts.svg import RIGHT, TITLE, bottom_axis, diamond, drawing, line, text
+from deadweight.report.content.estimate_rows import EstimateRow
 from deadweight.report.markup import Markup, element
 from deadweight.report.numbers import Format
 
@@ -16,9 +16,16 @@ START = 160.0
 ROW, GAP, TOP = 32.0, 12.0, 8.0
 
 
-def forest(rows: list[EstimateRow], headline: EstimateRow, form: Format) -> Markup:
+def forest(
+    rows: list[EstimateRow],
+    headline: EstimateRow,
+    form: Format,
+    truth: float | None = None,
+    unit: str = "value of an episode",
+) -> Markup:
     """One line an estimate; the thick part of an interval is sampling error, the thin part bias allowance."""
-    scale = spanning(_extent(rows, headline), START, RIGHT - 10)
+    known = [] if truth is None else [truth]
+    scale = spanning([*_extent(rows, headline), *known], START, RIGHT - 10)
     drawn: list[Markup] = []
     y = TOP
     families = [
@@ -34,15 +41,16 @@ def forest(rows: list[EstimateRow], headline: EstimateRow, form: Format) -> Mark
         y += GAP
     behaviour = [row for row in rows if row.naive]
     reference = [line(scale(row.value), TOP, scale(row.value), y, "reference") for row in behaviour]
-    described = "; ".join(_described(row, form) for row in rows)
+    reference += [line(scale(value), TOP, scale(value), y, "truth") for value in known]
+    described = "; ".join([*(_described(row, form) for row in rows), *(f"truth {form(v)}" for v in known)])
     return drawing(
         "forest",
-        y + 34,
+        y + 34 + TITLE,
         "Estimates with their intervals",
         described + ".",
         drawn,
         reference,
-        bottom_axis(scale, y),
+        bottom_axis(scale, y, title=unit),
     )
 
 
@@ -67,9 +75,7 @@ def _row(row: EstimateRow, scale: Scale, y: float, first: bool) -> list[Markup]:
             line(scale(row.lower), y, scale(row.upper), y, f"whisker {tone}"),
             *_ends_of(row, scale, y, tone),
         ]
-        # The middle of an asymmetric interval is not its centre: the sampling part is then drawn whole.
-        half = row.sampling_error or 0.0
-        low, high = (row.centre - half, row.centre + half) if row.bias_allowance else (row.lower, row.upper)
+        low, high = row.by_sampling or (row.lower, row.upper)
         drawn.append(line(scale(low), y, scale(high), y, f"sampling {tone}"))
     return [*drawn, _marker(row, scale, y, tone)] if scale.holds(row.value) else drawn
 

@@ -64,7 +64,8 @@ def spanning(values: Iterable[float], start: float, end: float, room: float = 0.
     finite = [value for value in values if math.isfinite(value)] or [0.0]
     low, high = min(finite), max(finite)
     # Values that are all alike still need a scale around them.
-    width = high - low if high - low > 1e-9 * max(abs(low), abs(high)) else max(abs(low), 1.0)
+    alike = max(1e-9 * max(abs(low), abs(high)), 1e-300)  # below it a logarithm of the width has no meaning
+    width = high - low if high - low > alike else max(abs(low), 1.0)
     return Scale(low - room * width, high + room * width, start, end)
 
 

@@ -13,6 +13,8 @@ from deadweight.report.markup import Markup, element
 
 WIDTH = 640
 LEFT, RIGHT = 84.0, 624.0
+# Room for the title of an axis: below its tick labels, or above the drawing.
+TITLE = 26.0
 
 
 def drawing(name: str, height: float, title: str, description: str, *children: object) -> Markup:
@@ -49,20 +51,22 @@ def band(lower: Sequence[tuple[float, float]], upper: Sequence[tuple[float, floa
 
 
 def bottom_axis(
-    scale: Scale, bottom: float, labels: Sequence[tuple[float, str]] | None = None
+    scale: Scale, bottom: float, labels: Sequence[tuple[float, str]] | None = None, title: str = ""
 ) -> list[Markup]:
-    """Tick labels below the drawing; `labels` replaces the round ones."""
+    """Tick labels below the drawing, and what they measure; `labels` replaces the round ones."""
     marks = [(tick, scale.text(tick)) for tick in scale.ticks()] if labels is None else labels
     return [
         line(scale.start, bottom, scale.end, bottom, "axis"),
         *(line(scale(at), bottom, scale(at), bottom + 5, "axis") for at, _ in marks),
         *(text(scale(at), bottom + 24, words) for at, words in marks),
+        *([text(scale.end, bottom + 24 + TITLE, title, "axis-title", "end")] if title else []),
     ]
 
 
-def left_axis(scale: Scale, left: float = LEFT, right: float = RIGHT) -> list[Markup]:
-    """Tick labels left of the drawing, with a faint line across at each."""
+def left_axis(scale: Scale, left: float = LEFT, right: float = RIGHT, title: str = "") -> list[Markup]:
+    """Tick labels left of the drawing, with a faint line across at each; above it what they measure."""
     return [
+        *([text(0.0, min(scale.start, scale.end) - 20, title, "axis-title", "start")] if title else []),
         *(line(left, scale(tick), right, scale(tick), "grid") for tick in scale.ticks()),
         *(text(left - 10, scale(tick) + 5, scale.text(tick), anchor="end") for tick in scale.ticks()),
     ]

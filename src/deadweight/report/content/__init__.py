@@ -8,10 +8,11 @@ from typing import Any
 
 from deadweight._version import __version__
 from deadweight.background.data import DataCard
-from deadweight.background.path import PathContent
-from deadweight.background.states import StatesContent
-from deadweight.background.weights import WeightsContent
-from deadweight.report.content.estimates import EstimateRow, estimate_rows
+from deadweight.background.feature_words import FeaturesContent
+from deadweight.background.headline_path import PathContent
+from deadweight.background.state_costs import StatesContent
+from deadweight.background.weights_after_dropping import WeightsContent
+from deadweight.report.content.estimate_rows import EstimateRow, estimate_rows
 from deadweight.results import Estimate, Verdict
 from deadweight.results.evaluation import Evaluation
 
@@ -31,6 +32,7 @@ class Content:
     """Everything that a report shows.
 
     `drop_rule` is the rule that the estimates drop by: "auto", another one, "given", or "None".
+    `truth` is the exact value of the new policy where somebody knows it.
     `path` and `states` are None where the log cannot give them; `without_states` then says why.
     """
 
@@ -50,6 +52,8 @@ class Content:
     confidence: float
     made_on: str
     version: str
+    truth: float | None = None
+    features: FeaturesContent | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values."""
@@ -61,6 +65,7 @@ def gather(
     title: str | None = None,
     today: date | None = None,
     reward: str | None = None,
+    truth: float | None = None,
 ) -> Content:
     """What a report on this evaluation shows.
 
@@ -68,6 +73,7 @@ def gather(
       evaluation: made by `evaluate`.
       title: heading of the report.
       reward: what the reward is, in words.
+      truth: the exact value of the new policy, where it is known.
       today: date of the report; None takes the present one (UTC).
     """
     headline, background = evaluation.headline, evaluation.background
@@ -91,13 +97,11 @@ def gather(
         confidence=background.confidence,
         made_on=made_on.isoformat(),
         version=__version__,
+        truth=truth,
+        features=background.features,
     )
 
 
 def _baseline(evaluation: Evaluation) -> Baseline:
     given = evaluation.baseline
-    return (
-        Baseline("behaviour policy", given.value)
-        if isinstance(given, Estimate)
-        else Baseline("baseline", given)
-    )
+    return Baseline("old policy", given.value) if isinstance(given, Estimate) else Baseline("baseline", given)

@@ -8,10 +8,11 @@ from deadweight.log.labels import visible
 from deadweight.report.charts.forest import forest
 from deadweight.report.charts.svg import diamond, line
 from deadweight.report.content import Content
-from deadweight.report.content.estimates import EstimateRow
+from deadweight.report.content.estimate_rows import EstimateRow
 from deadweight.report.markup import Markup, element
 from deadweight.report.numbers import Format, count, share
-from deadweight.report.sections.parts import figure, key_entry, note, row, section, table
+from deadweight.report.sections.mix import blend_table
+from deadweight.report.sections.pieces import figure, key_entry, note, row, section, table
 from deadweight.results import remarks
 
 KEY = (
@@ -22,6 +23,7 @@ KEY = (
     key_entry(line(2, 8, 26, 8, "whisker dropping"), "with bias allowance"),
     key_entry(line(14, 0, 14, 16, "reference"), "average return of the log"),
 )
+TRUTH = key_entry(line(14, 0, 14, 16, "truth"), "the truth (simulated)")
 NOTHING = element("span", "–", aria_hidden="true")
 
 
@@ -38,18 +40,23 @@ def estimates_section(content: Content, form: Format) -> Markup:
             element("strong", headline.name),
             " is the one behind the verdict.",
         ),
-        figure(forest(rows, headline, form), _axis(content.reward), KEY),
+        figure(
+            forest(rows, headline, form, content.truth, _axis(content.reward)),
+            "Marks are estimates, lines their intervals.",
+            KEY if content.truth is None else (*KEY, TRUTH),
+        ),
         _table(rows, headline, content.confidence, form),
         note(
             "An interval may be centred beside its estimate: it is then centred on the estimate with its "
             "bias removed. Arrow heads mark intervals that go on outside the drawing."
         ),
+        None if headline.blend is None else blend_table(headline.name, headline.blend, form),
         _remarks(rows),
     )
 
 
 def _axis(reward: str | None) -> str:
-    return "Value of an episode" if reward is None else f"Value of an episode: {visible(reward)}"
+    return "value of an episode" if reward is None else visible(reward)
 
 
 def _table(rows: list[EstimateRow], headline: EstimateRow, confidence: float, form: Format) -> Markup:
@@ -66,7 +73,7 @@ def _table(rows: list[EstimateRow], headline: EstimateRow, confidence: float, fo
         [_row(each, each is headline, form) for each in group]
         for _, group in groupby(rows, key=lambda each: each.kind == "baseline" or each.family)
     ]
-    return table("Estimates in numbers", headings, bodies)
+    return table("Estimates in numbers", headings, bodies, class_="wide")
 
 
 def _row(each: EstimateRow, first: bool, form: Format) -> Markup:
@@ -78,7 +85,7 @@ def _row(each: EstimateRow, first: bool, form: Format) -> Markup:
         NOTHING if each.lower is None else f"{form(each.lower)} to {form(each.upper)}",
         NOTHING if each.sampling_error is None else form(each.sampling_error),
         NOTHING if not each.bias_allowance else form(each.bias_allowance),
-        NOTHING if each.ess is None else count(each.ess),
+        NOTHING if each.ess is None else each.ess_words or count(each.ess),
         share(each.dropped_share) if each.dropped_share else NOTHING,
     ]
     return row(name, cells, class_="first" if first else None)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from deadweight.background.weights import WeightsContent, WeightSummary
+from deadweight.background.weights_after_dropping import WeightsContent, WeightSummary
 from deadweight.report.charts.svg import line
-from deadweight.report.charts.weights import distribution, ess_by_step
+from deadweight.report.charts.weights_chart import distribution, ess_by_step
 from deadweight.report.content import Content
 from deadweight.report.markup import Markup, element
 from deadweight.report.numbers import count, share, significant
-from deadweight.report.sections.parts import figure, key_entry, note, row, section, table
+from deadweight.report.sections.pieces import figure, key_entry, note, row, section, table
 
 # Above it a mean of such weights should not be trusted.
 HEAVY_TAIL = 0.7
+# The estimate of a mix that drops states.
+DROPS_IN_BLEND = "WDRSIS"
 
 
 def weights_section(content: Content) -> Markup:
@@ -23,9 +25,8 @@ def weights_section(content: Content) -> Markup:
     after = weights.after is not None
     key = [key_entry(line(2, 8, 26, 8, "line before"), "all weights kept")]
     if after:
-        key.append(
-            key_entry(line(2, 8, 26, 8, "line after"), f"states dropped as in {content.headline.name}")
-        )
+        dropping = content.headline.name if content.headline.blend is None else DROPS_IN_BLEND
+        key.append(key_entry(line(2, 8, 26, 8, "line after"), f"states dropped as in {dropping}"))
     return section(
         "weights",
         "How many episodes count",
@@ -40,8 +41,9 @@ def weights_section(content: Content) -> Markup:
         _table(weights),
         note(
             f"Pareto k describes the heaviness of the tail: above {HEAVY_TAIL:g} a few episodes that are not "
-            "in this log could change the estimate. Weights have mean 1 if the propensities are right; z is "
-            "the distance from 1 in standard errors."
+            "in this log could change the estimate. If the logged probabilities are right, weights that are "
+            "all kept have a mean of 1 but for chance; a mean of more than two or three standard errors away "
+            "is a reason to check them."
         ),
     )
 
@@ -49,15 +51,22 @@ def weights_section(content: Content) -> Markup:
 def _table(weights: WeightsContent) -> Markup:
     columns = [weights.before] if weights.after is None else [weights.before, weights.after]
     headings = ["", "All weights kept", "States dropped"][: len(columns) + 1]
-    rows: list[tuple[str, Callable[[WeightSummary], str]]] = [
+    rows: list[tuple[str, Callable[[WeightSummary], object]]] = [
         ("Effective episodes", lambda each: f"{count(each.ess)} of {count(weights.n_episodes)}"),
         ("Share of the largest weight", lambda each: share(each.largest_share)),
         ("Pareto k", _tail),
-        ("Mean weight", lambda each: f"{significant(each.mean)} (z = {significant(each.mean_z, 2)})"),
+        ("Mean weight", _mean),
         ("Episodes of weight zero", lambda each: share(each.zero_share)),
     ]
     body = [row(name, [say(each) for each in columns]) for name, say in rows]
     return table("Weights in numbers", [heading or "Of the weights" for heading in headings], [body])
+
+
+def _mean(each: WeightSummary) -> object:
+    if not math.isfinite(each.mean_z):
+        return significant(each.mean)
+    away = f"{significant(abs(each.mean_z), 2)} standard errors from 1"
+    return [significant(each.mean), element("small", away)]
 
 
 def _tail(each: WeightSummary) -> str:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from deadweight.background.path import Level, PathContent
-from deadweight.report.charts.path import PathChart
+from deadweight.background.headline_path import Level, PathContent
+from deadweight.report.charts.path_chart import PathChart
 from deadweight.report.charts.svg import line
 from deadweight.report.content import Content
 from deadweight.report.markup import Markup, data_block, element
 from deadweight.report.numbers import Format, count, signed, significant
-from deadweight.report.sections.parts import figure, key_entry, note, scrolling, section
+from deadweight.report.sections.pieces import figure, key_entry, note, scrolling, section
+from deadweight.results.estimate_data import MODEL_ONLY
 
 OUTPUTS = (
-    ("dropped", "States dropped"),
+    ("dropped", "{things} dropped"),
     ("corrected", "Corrected estimate"),
     ("interval", "Interval"),
     ("estimate", "Uncorrected estimate"),
@@ -25,6 +26,7 @@ OTHER_RULE = (
     "The estimates above do not drop by this rule (see Conventions); the path shows what the automatic "
     "choice would say."
 )
+MODEL_LEFT = " At the far right no weight is left: there the model alone says what the new policy changes."
 KEY = (
     key_entry(line(2, 8, 26, 8, "line after"), "corrected estimate"),
     key_entry(line(2, 8, 26, 8, "line before"), "uncorrected estimate"),
@@ -39,24 +41,26 @@ def path_section(content: Content, form: Format) -> Markup:
     path = content.path
     if path is None:
         return section("path", "How much to drop", element("p", content.without_states))
+    things = path.dropped_things
     return section(
         "path",
         "How much to drop",
         element(
             "p",
-            "From left to right more and more states are dropped, those first in which the action matters "
+            f"From left to right more and more {things} are dropped, those first in which the action matters "
             "least. The spread shrinks and the bias grows; the level chosen balances the two.",
+            MODEL_LEFT if path.is_model_only(len(path.levels) - 1) else "",
         ),
         None if content.drop_rule == "auto" else note(OTHER_RULE),
         figure(
             PathChart(path).draw(form),
-            f"Above: {path.name} and its {100 * path.confidence:.3g} % interval. Below: effective episodes. "
-            "Along: states dropped.",
+            f"Above: {path.name} with its {100 * path.confidence:.3g} % interval; below: how many episodes "
+            f"effectively count, as more and more {things} are dropped.",
             KEY,
             _slider(path, form),
         ),
         _outputs(path, form),
-        _dropped(path),
+        None if path.of_steps else _dropped(path),
         data_block("path-data", {"chosen": path.chosen, "levels": _moves(path, form)}),
     )
 
@@ -87,9 +91,11 @@ def _slider(path: PathContent, form: Format) -> Markup:
 
 
 def _outputs(path: PathContent, form: Format) -> Markup:
-    said = _texts(path, path.chosen, form)
+    said, things = _texts(path, path.chosen, form), path.dropped_things.capitalize()
     entries = [
-        element("div", element("dt", words), element("dd", said[name], id=f"path-{name}"))
+        element(
+            "div", element("dt", words.format(things=things)), element("dd", said[name], id=f"path-{name}")
+        )
         for name, words in OUTPUTS
     ]
     heading = element("h3", said["level"], id="path-level")
@@ -130,9 +136,9 @@ def _texts(path: PathContent, k: int, form: Format) -> dict[str, str]:
         "bias": signed(form)(level.bias),
         "sampling": form(level.sampling_error),
         "allowance": form(level.bias_allowance),
-        "ess": f"{count(level.ess)} of {count(path.n_episodes)}",
+        "ess": MODEL_ONLY if path.is_model_only(k) else f"{count(level.ess)} of {count(path.n_episodes)}",
         "epsilon": significant(level.epsilon),
-        "more": _more(path, k),
+        **({} if path.of_steps else {"more": _more(path, k)}),
     }
 
 
@@ -149,9 +155,9 @@ def _interval(level: Level, form: Format) -> str:
 
 
 def _spoken(path: PathContent, k: int, form: Format) -> str:
-    level = path.levels[k]
+    level, texts = path.levels[k], _texts(path, k, form)
     return (
-        f"{_texts(path, k, form)['level']}: {count(level.n_dropped)} states dropped, corrected estimate "
+        f"{texts['level']}: {texts['dropped']} {path.dropped_things} dropped, corrected estimate "
         f"{form(level.corrected)}, interval {_interval(level, form)}, bias {signed(form)(level.bias)}, "
-        f"{count(level.ess)} effective episodes"
+        f"effective episodes {texts['ess']}"
     )

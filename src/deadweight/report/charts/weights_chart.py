@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 
-from deadweight.background.weights import WeightsContent, WeightSummary
+from deadweight.background.weights_after_dropping import WeightsContent, WeightSummary
 from deadweight.report.charts.scale import Scale
-from deadweight.report.charts.svg import LEFT, RIGHT, band, bottom_axis, drawing, left_axis, polyline
+from deadweight.report.charts.svg import LEFT, RIGHT, TITLE, band, bottom_axis, drawing, left_axis, polyline
 from deadweight.report.markup import Markup
 from deadweight.report.numbers import count, significant
 
-TOP, BOTTOM = 14.0, 230.0
-HEIGHT = 270.0
+TOP, BOTTOM = 14.0 + TITLE, 230.0 + TITLE
+HEIGHT = 270.0 + 2 * TITLE
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 Points = list[tuple[float, float]]
@@ -41,15 +41,15 @@ def ess_by_step(weights: WeightsContent) -> Markup:
             f"{count(summary.ess_steps[0])} at step {first}, {count(summary.ess_steps[-1])} at step {last}"
         ),
     )
-    ticks = sorted({first, last, *(round(first + (last - first) * share / 4) for share in (1, 2, 3))})
+    ticks = [round(tick) for tick in x.ticks() if tick == round(tick)]
     return drawing(
         "ess",
         HEIGHT,
         "Effective episodes at each step",
         described,
-        left_axis(y),
+        left_axis(y, title="effective episodes"),
         drawn,
-        bottom_axis(x, BOTTOM, [(step, count(step)) for step in ticks]),
+        bottom_axis(x, BOTTOM, [(step, count(step)) for step in ticks], "step of the episode"),
     )
 
 
@@ -84,9 +84,9 @@ def distribution(weights: WeightsContent) -> Markup:
         HEIGHT,
         "Distribution of the weights of episodes",
         described,
-        left_axis(y),
+        left_axis(y, title="episodes"),
         drawn,
-        bottom_axis(x, BOTTOM, _powers(x)),
+        bottom_axis(x, BOTTOM, _powers(x), "weight of an episode at its end"),
     )
 
 

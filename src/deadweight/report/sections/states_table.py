@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from deadweight.background.states import StateRow, StatesContent
+from deadweight.background.state_costs import StateRow, StatesContent
 from deadweight.report.charts.scatter import scatter
 from deadweight.report.charts.svg import diamond
 from deadweight.report.content import Content
 from deadweight.report.markup import Markup, element
 from deadweight.report.numbers import count, significant
-from deadweight.report.sections.parts import figure, key_entry, note, row, scrolling, section
+from deadweight.report.sections.features_section import features_section
+from deadweight.report.sections.pieces import figure, key_entry, note, row, scrolling, section
 
 COLUMNS = ("State", "Visits", "Variance cost", "Bias", "Q gap", "χ²", "Dropped")
 KEY = (
@@ -20,6 +21,8 @@ KEY = (
 def states_section(content: Content) -> Markup:
     """Which states cost what; a sentence where that cannot be said."""
     states = content.states
+    if states is None and content.features is not None:
+        return features_section(content.features)
     if states is None:
         return section("states", "States", element("p", content.without_states))
     return section(
@@ -32,7 +35,7 @@ def states_section(content: Content) -> Markup:
         ),
         figure(
             scatter(states.rows),
-            "Up: bias, in units of the return. Right: variance cost.",
+            "Each mark is a state; its name is beside it where there is room, and appears on hovering.",
             KEY,
             element("div", id="scatter-label", class_="label", hidden=True, aria_hidden="true"),
         ),

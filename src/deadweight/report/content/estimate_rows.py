@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from deadweight.results import About, Estimate
+from deadweight.results.blend import Blend
 from deadweight.results.evaluation import Evaluation
 
 
@@ -14,12 +15,15 @@ class EstimateRow:
 
     Attributes:
       about, name: the estimator; `words` says what it is.
-      kind: "baseline", "plain", "state-based" or "corrected".
+      kind: "baseline", "mix", "plain", "state-based" or "corrected".
       family: the plain estimator that it belongs to.
       naive: the average return of the log.
       value: the estimate; `centre` is that of its interval.
       lower, upper, sampling_error, bias_allowance: of the interval; None where none was asked for.
+      by_sampling: ends of the part of the interval that is sampling error.
+      ess_words: what stands in place of the effective sample size where no ratio is left.
       n_dropped: number of dropped states; `dropped_share` is that of the logged steps.
+      blend: of a mix, what it is made of.
     """
 
     about: About
@@ -32,20 +36,23 @@ class EstimateRow:
     centre: float
     lower: float | None
     upper: float | None
+    by_sampling: tuple[float, float] | None
     sampling_error: float | None
     bias_allowance: float | None
     ess: float | None
+    ess_words: str | None
     bias: float | None
     n_dropped: int
     dropped_share: float
     flags: tuple[str, ...]
+    blend: Blend | None
 
 
 def estimate_rows(evaluation: Evaluation) -> list[EstimateRow]:
     """Baselines first, then the families in the order of the evaluation, plain before state-based."""
     rows = [_row(estimate) for estimate in evaluation.estimates.values()]
     families = list(dict.fromkeys(row.family for row in rows))
-    kinds = ("baseline", "plain", "state-based", "corrected")
+    kinds = ("baseline", "mix", "plain", "state-based", "corrected")
     return sorted(
         rows, key=lambda row: (row.kind != "baseline", families.index(row.family), kinds.index(row.kind))
     )
@@ -65,11 +72,14 @@ def _row(estimate: Estimate) -> EstimateRow:
         centre=estimate.centre,
         lower=lower,
         upper=upper,
+        by_sampling=None if estimate.bounds is None else estimate.bounds.by_sampling,
         sampling_error=estimate.sampling_error,
         bias_allowance=estimate.bias_allowance,
         ess=estimate.ess,
+        ess_words=estimate.ess_words,
         bias=getattr(estimate, "bias", None) if about.kind in ("state-based", "corrected") else None,
         n_dropped=len(estimate.dropped),
         dropped_share=estimate.dropped_share,
         flags=estimate.flags,
+        blend=estimate.blend,
     )

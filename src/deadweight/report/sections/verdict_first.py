@@ -6,9 +6,11 @@ import math
 
 from deadweight.report.charts.difference import difference
 from deadweight.report.content import Content
+from deadweight.report.content.estimate_rows import EstimateRow
 from deadweight.report.markup import Markup, element
 from deadweight.report.numbers import UNKNOWN, Format, count, signed
-from deadweight.report.sections.parts import facts
+from deadweight.report.sections.meaning import meaning
+from deadweight.report.sections.opening import Answer, opening
 
 ANSWERS = {
     "better": ("▲", "Better", "The new policy does better than the {}."),
@@ -29,40 +31,49 @@ def verdict_section(content: Content, form: Format) -> Markup:
         drawn = element(
             "figure", difference(found, content.baseline.name, signed(form)), element("figcaption", caption)
         )
-    return element(
-        "section",
-        element(
-            "h2",
-            element("span", sign, class_="sign", aria_hidden="true"),
-            element("span", "Verdict: ", class_="hidden"),
-            word,
-            id="verdict-heading",
-        ),
-        element("p", sentence.format(content.baseline.name), class_="lead"),
+    return opening(
+        Answer(sign, word, found.answer.replace(" ", "-"), "Verdict"),
+        sentence.format(content.baseline.name),
+        meaning(content, form),
         _numbers(content, form),
         drawn,
-        element("h3", "Why"),
-        element("ul", [element("li", reason) for reason in found.sentences], class_="reasons"),
-        id="verdict",
-        class_="verdict " + found.answer.replace(" ", "-"),
-        aria_labelledby="verdict-heading",
+        found.sentences,
     )
 
 
-def _numbers(content: Content, form: Format) -> Markup:
+def _numbers(content: Content, form: Format) -> list[tuple[str, object]]:
     headline, found = content.headline, content.verdict
     pairs: list[tuple[str, object]] = [
         ("New policy", _with_range(form(headline.centre), headline.lower, headline.upper, form)),
-        (content.baseline.name.capitalize(), form(content.baseline.value)),
+        (content.baseline.name.capitalize(), _baseline(content, form)),
     ]
     if math.isfinite(found.difference):
         pairs.append(
             ("Difference", _with_range(signed(form)(found.difference), *found.interval, signed(form)))
         )
+    if content.truth is not None:
+        pairs.append(("Truth (simulated)", [form(content.truth), *_inside(content.truth, headline)]))
     if headline.ess is not None:
         of_all = element("small", f"of {count(content.data.episodes)}")
-        pairs.append(("Effective episodes", [count(headline.ess), " ", of_all]))
-    return facts(pairs, "numbers")
+        said = [headline.ess_words] if headline.ess_words else [count(headline.ess), " ", of_all]
+        pairs.append(("Effective episodes", said))
+    return pairs
+
+
+def _baseline(content: Content, form: Format) -> object:
+    """What the verdict compares with; the average of the log has an interval of its own."""
+    naive = next((row for row in content.estimates if row.naive), None)
+    if naive is None or naive.value != content.baseline.value:
+        return form(content.baseline.value)
+    return _with_range(form(naive.value), naive.lower, naive.upper, form)
+
+
+def _inside(truth: float, headline: EstimateRow) -> list[object]:
+    """Whether the interval holds the truth."""
+    if headline.lower is None or headline.upper is None:
+        return []
+    holds = headline.lower <= truth <= headline.upper
+    return [" ", element("small", f"{'inside' if holds else 'outside'} the interval")]
 
 
 def _with_range(value: str, lower: float | None, upper: float | None, form: Format) -> object:

@@ -44,7 +44,7 @@ def table(
 ) -> Markup:
     """A table with one body for each group of rows, in a box of its own that scrolls."""
     head = element("tr", [element("th", heading, scope="col") for heading in headings])
-    return scrolling(
+    box = scrolling(
         caption,
         element(
             "table",
@@ -54,6 +54,8 @@ def table(
             **attributes,
         ),
     )
+    # On a phone a table is wider than the screen, and nothing else would say so.
+    return element("div", element("p", "There are more columns to the right.", class_="hint"), box)
 
 
 def scrolling(label: str, content: Markup, class_: str = "scroll") -> Markup:

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
-from deadweight.background.path import Level, PathContent
+from deadweight.background.headline_path import Level, PathContent
 from deadweight.report.charts.scale import Scale, spanning, without_outliers
 from deadweight.report.charts.svg import (
     LEFT,
     RIGHT,
+    TITLE,
     band,
     bottom_axis,
     drawing,
     left_axis,
     line,
     polyline,
+    text,
 )
 from deadweight.report.markup import Markup, element
 from deadweight.report.numbers import Format, count
 
-TOP, BOTTOM = 14.0, 250.0
-ESS_TOP, ESS_BOTTOM = 280.0, 360.0
-HEIGHT = 400.0
+TOP, BOTTOM = 14.0 + TITLE, 250.0 + TITLE
+ESS_TOP, ESS_BOTTOM = 290.0 + 2 * TITLE, 370.0 + 2 * TITLE
+HEIGHT = 410.0 + 3 * TITLE
+MOST_TICKS = 5
 
 
 @dataclass(frozen=True)
@@ -56,12 +60,13 @@ class PathChart:
         """The marks of level k."""
         level = self.path.levels[k]
         lower, upper = level.interval
+        inner_lower, inner_upper = level.around(level.sampling_error)
         found = {
             "x": self.x(k),
             "lower": self.y(lower),
             "upper": self.y(upper),
-            "inner_lower": self.y(level.corrected - level.sampling_error),
-            "inner_upper": self.y(level.corrected + level.sampling_error),
+            "inner_lower": self.y(inner_lower),
+            "inner_upper": self.y(inner_upper),
             "estimate": self.y(level.estimate),
             "corrected": self.y(level.corrected),
             "ess": self.ess(level.ess),
@@ -76,12 +81,12 @@ class PathChart:
             HEIGHT,
             "Estimate along the path of dropping",
             self._described(form),
-            left_axis(self.y),
+            left_axis(self.y, title="value of an episode"),
             self._bands(levels),
             polyline([(self.x(k), self.y(level.estimate)) for k, level in enumerate(levels)], "line before"),
             polyline([(self.x(k), self.y(level.corrected)) for k, level in enumerate(levels)], "line after"),
             self._ess_panel(levels),
-            bottom_axis(self.x, ESS_BOTTOM, self._level_labels()),
+            bottom_axis(self.x, ESS_BOTTOM, self._level_labels(), f"{self.path.dropped_things} dropped"),
             line(at["x"], TOP, at["x"], ESS_BOTTOM, "reference chosen"),
             line(at["x"], TOP, at["x"], ESS_BOTTOM, "cursor", id="mark-line"),
             line(at["x"], at["lower"], at["x"], at["upper"], "whisker headline", id="mark-whole"),
@@ -98,16 +103,16 @@ class PathChart:
                 "circle", cx=at["x"], cy=at["corrected"], r=6, class_="marker headline", id="mark-corrected"
             ),
             element("circle", cx=at["x"], cy=at["ess"], r=5, class_="marker headline", id="mark-ess"),
+            text(
+                0.0, ESS_TOP - 20, "effective episodes", "axis-title", "start"
+            ),  # above the line of the mark
         )
 
     def _bands(self, levels: list[Level]) -> list[Markup]:
         def between(half: list[float], class_: str) -> Markup:
-            spots = list(enumerate(zip(levels, half, strict=True)))
-            return band(
-                [(self.x(k), self.y(level.corrected - h)) for k, (level, h) in spots],
-                [(self.x(k), self.y(level.corrected + h)) for k, (level, h) in spots],
-                class_,
-            )
+            ends = [level.around(h) for level, h in zip(levels, half, strict=True)]
+            lower, upper = ([(self.x(k), self.y(end[side])) for k, end in enumerate(ends)] for side in (0, 1))
+            return band(lower, upper, class_)
 
         return [
             between([level.sampling_error + level.bias_allowance for level in levels], "band whole"),
@@ -130,16 +135,16 @@ class PathChart:
     def _level_labels(self) -> list[tuple[float, str]]:
         """The number of dropped states at some of the levels."""
         last = len(self.path.levels) - 1
-        shown = sorted({round(last * share / 4) for share in range(5)})
-        return [(k, count(self.path.levels[k].n_dropped)) for k in shown]
+        step = max(1, math.ceil(last / MOST_TICKS))
+        return [(k, count(self.path.levels[k].n_dropped)) for k in range(0, last + 1, step)]
 
     def _described(self, form: Format) -> str:
         def say(k: int) -> str:
             level = self.path.levels[k]
             lower, upper = level.interval
             return (
-                f"with {level.n_dropped} states dropped {form(level.corrected)}, interval {form(lower)} to "
-                f"{form(upper)}, {count(level.ess)} effective episodes"
+                f"with {level.n_dropped} {self.path.dropped_things} dropped {form(level.corrected)}, "
+                f"interval {form(lower)} to {form(upper)}, {count(level.ess)} effective episodes"
             )
 
         return (

@@ -1,0 +1,40 @@
+"""What a mix of estimates is made of: every estimate behind it, its share, and whether it contradicts."""
+
+from __future__ import annotations
+
+from deadweight.blend.headline import words_of
+from deadweight.report.markup import Markup, element
+from deadweight.report.numbers import Format, share
+from deadweight.report.sections.pieces import note, row, table
+from deadweight.results.blend import Blend, Part
+
+NOTHING = element("span", "–", aria_hidden="true")
+
+
+def blend_table(name: str, mix: Blend, form: Format) -> Markup:
+    """The estimates behind a mix, from the one that assumes least to the one that varies least."""
+    headings = ("Estimate", "Value", "Standard error", "Share", "Contradicts by")
+    return element(
+        "div",
+        element("h3", f"What {name} is made of"),
+        table(
+            f"Estimates in {name}",
+            headings,
+            [[_row(part, words_of(mix, part.name), form) for part in mix.parts]],
+        ),
+        note(
+            "Estimates further up assume less, those further down vary less. Those without a share are there "
+            f"to object only. The interval of {name} allows for the largest contradiction, on both sides: "
+            "how far an estimate differs from it beyond noise."
+        ),
+    )
+
+
+def _row(part: Part, words: str, form: Format) -> Markup:
+    cells = [
+        form(part.value),
+        form(part.std_error),
+        share(part.share) if part.share else NOTHING,
+        form(part.beyond) if part.beyond else NOTHING,
+    ]
+    return row([element("b", part.name), " ", element("small", words)], cells)
