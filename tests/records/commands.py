@@ -23,9 +23,9 @@ import deadweight.cli.app
 import deadweight.cli.coverage
 import deadweight.cli.reproduce
 import deadweight.cli.study
+from deadweight.basics import worker_pool
 from deadweight.cli import main
-from deadweight.records import pool
-from deadweight.studies import automatic, coverage
+from deadweight.studies import automatic_drop, headline_study, interval_coverage
 from deadweight.studies.problems import StudyProblem, river
 
 COMMANDS = {
@@ -60,11 +60,12 @@ def context() -> Any:
 def tiny_settings() -> None:
     """Few and small cells, and workers that need not import everything anew."""
     problems = tiny_problems()
-    automatic._problems = lambda: problems  # type: ignore[assignment]
-    coverage.cells = lambda: problems  # type: ignore[assignment]
+    automatic_drop._problems = lambda: problems  # type: ignore[assignment]
+    interval_coverage.cells = lambda: problems  # type: ignore[assignment]
     deadweight.cli.coverage.cells = lambda: problems  # type: ignore[assignment]
-    coverage.RESAMPLES = 20
-    pool.START = "fork"
+    headline_study.headline_cells = dict  # type: ignore[assignment]
+    interval_coverage.RESAMPLES = 20
+    worker_pool.START = "fork"
 
 
 def call(name: str, folder: Path) -> None:
@@ -84,7 +85,7 @@ def start(name: str, folder: Path) -> BaseProcess:
 
 
 def finish(process: BaseProcess, folder: Path) -> None:
-    process.join(120)
+    process.join(600)
     assert process.exitcode == 0, (folder / "remarked").read_text()
 
 

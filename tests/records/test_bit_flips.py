@@ -11,7 +11,7 @@ from records.commands import tiny_problems
 
 from deadweight.records import Store
 from deadweight.records.lines import Entry, encode
-from deadweight.studies import automatic, coverage
+from deadweight.studies import automatic_drop, interval_coverage
 from deadweight.studies.reproduction.measure import EXACT, Task
 from deadweight.studies.reproduction.protocols import PUBLISHED
 from deadweight.studies.reproduction.run import Work, open_store, record_of
@@ -28,16 +28,16 @@ def of_reproduce(folder: Path) -> Store:
 
 
 def of_study(folder: Path) -> Store:
-    store = open_stores(folder, "automatic", tiny_problems(), automatic.SEED)["brook"]
+    store = open_stores(folder, "automatic", tiny_problems(), automatic_drop.SEED)["brook"]
     for run in range(3):
-        store.put((run,), automatic.run("river", run))
+        store.put((run,), automatic_drop.run("river", run))
     return store
 
 
 def of_coverage(folder: Path) -> Store:
-    store = open_stores(folder, "coverage", tiny_problems(), coverage.SEED)["hidden brook"]
+    store = open_stores(folder, "coverage", tiny_problems(), interval_coverage.SEED)["hidden brook"]
     for run in range(2):
-        store.put((run,), coverage.run("hidden 8 x 3, n = 300", run))
+        store.put((run,), interval_coverage.run("hidden 8 x 3, n = 300", run))
     return store
 
 

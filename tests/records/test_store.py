@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from deadweight.basics import worker_pool
 from deadweight.errors import OutputError
-from deadweight.records import Job, Store, digest, fill, last_made_with, lock, pool, remarks
+from deadweight.records import Job, Store, digest, fill, last_made_with, lock, remarks
 from deadweight.records.lines import CHECK, Entry, _checksum, decode, encode
 from deadweight.records.lock import locked
 
@@ -199,7 +200,7 @@ def end_at_once(number: int) -> dict[str, float]:
 
 
 def test_a_worker_that_ends_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "START", "fork")
+    monkeypatch.setattr(worker_pool, "START", "fork")
     jobs = [Job(store(tmp_path), (number,), (number,)) for number in range(3)]
     with pytest.raises(OutputError, match="A worker process ended"):
         list(fill(jobs, end_at_once, 2))

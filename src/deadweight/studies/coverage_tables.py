@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from deadweight.basics.atomic import write_text, writing
-from deadweight.studies.coverage import AUTO, Row, stores
+from deadweight.studies.interval_coverage import AUTO, Row, stores
 from deadweight.studies.runs import first_runs
 
 HEADINGS = ("cell", "runs", "estimator", "interval", "covers", "coverage", "std_error", "median_width")
@@ -95,14 +95,15 @@ def _wide(lines: list[Line], what: str) -> str:
     form = "{:.3f}" if what == "coverage" else "{:.3g}"
     heads = [what.replace("_", " "), *(f"{interval} {estimator}" for interval, estimator in columns)]
     rows = [[cell, *(form.format(found[cell, *column]) for column in columns)] for cell in cells]
-    return _markdown(heads, rows)
+    return markdown(heads, rows)
 
 
 def _shares(heading: str, by_cell: Shares) -> str:
     names = list(next(iter(by_cell.values()), {}))
-    return _markdown([heading, *names], [[cell, *shares.values()] for cell, shares in by_cell.items()])
+    return markdown([heading, *names], [[cell, *shares.values()] for cell, shares in by_cell.items()])
 
 
-def _markdown(heads: list[str], rows: list[list[str]]) -> str:
+def markdown(heads: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table, numbers to the right."""
     lines = [heads, ["---"] + ["---:"] * (len(heads) - 1), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)

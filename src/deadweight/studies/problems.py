@@ -47,6 +47,11 @@ class StudyProblem:
         """The behaviour policy, likewise."""
         return self._shown_policy(self.problem.pi_b)
 
+    @property
+    def values(self) -> tuple[float, float]:
+        """The exact values of the evaluation and of the behaviour policy."""
+        return self.problem.true_value, self.problem.behaviour_value
+
     def sample(self, seed: int | np.random.SeedSequence) -> Trajectories:
         """A log, with states under the labels that are shown."""
         log = self.problem.sample(self.episodes, seed)

@@ -31,17 +31,15 @@ def open_stores(folder: Path, study: str, cells: Mapping[str, StudyProblem], *se
       settings: whatever else the numbers depend on.
     """
     return {
-        name: Store(
-            folder / f"{''.join(c if c.isalnum() else '-' for c in name)}.jsonl",
-            {
-                "version": __version__,
-                "study": study,
-                "cell": name,
-                "settings": digest(place, *settings, *_parts(cell)),
-            },
-        )
+        name: store_of(folder, study, name, digest(place, *settings, *_parts(cell)))
         for place, (name, cell) in enumerate(cells.items())
     }
+
+
+def store_of(folder: Path, study: str, cell: str, settings: str) -> Store:
+    """The store of one cell; `settings` is a digest of all that its numbers depend on."""
+    path = folder / f"{''.join(c if c.isalnum() else '-' for c in cell)}.jsonl"
+    return Store(path, {"version": __version__, "study": study, "cell": cell, "settings": settings})
 
 
 def _parts(cell: StudyProblem) -> Iterator[object]:

@@ -10,7 +10,7 @@ first steps are cheaper for INCRIS(10), which has fewer windows there to choose 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -44,17 +44,22 @@ def growth(scale: float) -> list[Result]:
     ]
 
 
-def slope(work: Mapping[int, Work], fixed: float = 0.0) -> float:
+def slope(work: Mapping[int, Work], fixed: float = 0.0, runs: int = RUNS) -> float:
     """The exponent p of the line through log(seconds - fixed) = p log(size) + constant."""
-    spent = np.maximum(np.array(_fastest(list(work.values()))) - fixed, 1e-9)
-    return float(np.polyfit(np.log(list(work)), np.log(spent), 1)[0])
+    return exponent(list(work), fastest(list(work.values()), runs), fixed)
 
 
-def _fastest(work: list[Work]) -> list[float]:
+def exponent(sizes: list[int], spent: list[float], fixed: float) -> float:
+    """The same of CPU seconds that were measured before."""
+    beyond = np.maximum(np.array(spent) - fixed, 1e-9)
+    return float(np.polyfit(np.log(sizes), np.log(beyond), 1)[0])
+
+
+def fastest(work: Sequence[Work], runs: int = RUNS) -> list[float]:
     """CPU seconds of each, the best of the runs."""
     for one in work:
         one()
-    rounds = [[_cpu_seconds(one) for one in work] for _ in range(RUNS)]
+    rounds = [[_cpu_seconds(one) for one in work] for _ in range(runs)]
     return [min(spent) for spent in zip(*rounds, strict=True)]
 
 
@@ -67,7 +72,7 @@ def _cpu_seconds(work: Work) -> float:
 def _of_estimates(what: str, by_size: Mapping[int, Setting]) -> list[Result]:
     found, small = [], setting(2, STEPS)
     for name in NAMES:
-        fixed = _fastest([_estimate(name, small)])[0]
+        fixed = fastest([_estimate(name, small)])[0]
         power = slope({size: _estimate(name, made) for size, made in by_size.items()}, fixed)
         found.append(Result(f"{name}: cost grows as {what} to the power", f"{power:.2f}", "at most 1.05"))
     return found

@@ -22,6 +22,13 @@ class Setting:
     pi_b: FloatArray
     mask: BoolArray
 
+    @property
+    def in_columns(self) -> Trajectories:
+        """The log with both policies' probabilities of what was done."""
+        log, taken = self.log, (self.log.states, self.log.actions)
+        own, other = self.pi_b[taken], self.pi_e[taken]
+        return Trajectories(*taken, log.rewards, log.offsets, propensities=own, target_probs=other)
+
 
 def setting(episodes: int, horizon: int, n_states: int = N_STATES) -> Setting:
     """Episodes of equal length, 50 states, 4 actions, policies that differ moderately."""
@@ -35,6 +42,17 @@ def setting(episodes: int, horizon: int, n_states: int = N_STATES) -> Setting:
     )
     pi_e, pi_b = (rng.dirichlet(np.full(N_ACTIONS, 20.0), n_states) for _ in range(2))
     return Setting(log, pi_e, pi_b, rng.random(n_states) < 0.5)
+
+
+def ragged(episodes: int, mean: int) -> Setting:
+    """The same with episodes of one to twice as many steps."""
+    rng = np.random.default_rng(1)
+    lengths = rng.integers(1, 2 * mean, size=episodes)
+    made = setting(1, int(lengths.sum()))
+    log = Trajectories(
+        made.log.states, made.log.actions, made.log.rewards, np.concatenate([[0], np.cumsum(lengths)])
+    )
+    return Setting(log, made.pi_e, made.pi_b, made.mask)
 
 
 def sparse_problem(n_states: int, n_actions: int = 6, successors: int = 16) -> tuple[TabularMDP, FloatArray]:

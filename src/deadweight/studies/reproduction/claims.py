@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from deadweight.studies.reproduction.checks import (
+from deadweight.studies.reproduction.claim_checks import (
     LARGE,
     SMALL,
     Finding,

@@ -9,12 +9,12 @@ from deadweight.basics.atomic import write_text, writing
 from deadweight.records import last_made_with, remarks
 from deadweight.studies.reproduction import ledger, tables
 from deadweight.studies.reproduction.cells import Cell, cells
+from deadweight.studies.reproduction.experiment_rows import RowStore
 from deadweight.studies.reproduction.figures import can_draw, draw
 from deadweight.studies.reproduction.protocols import BASES, protocol
 from deadweight.studies.reproduction.results import Results
 from deadweight.studies.reproduction.run import Work, made_with
 from deadweight.studies.reproduction.spec import EXPERIMENTS, FIGURES, TABLES
-from deadweight.studies.reproduction.store import RowStore
 
 Found = dict[str, dict[str, Results]]  # protocol, then experiment
 

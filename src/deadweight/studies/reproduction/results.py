@@ -8,11 +8,11 @@ from functools import cached_property
 
 import numpy as np
 
+from deadweight.studies.reproduction.experiment_rows import RowStore
 from deadweight.studies.reproduction.measure import BOUNDS, EXACT, REFERENCE, SAMPLED_RETURN
 from deadweight.studies.reproduction.protocols import Protocol
 from deadweight.studies.reproduction.run import run_count
 from deadweight.studies.reproduction.spec import Experiment
-from deadweight.studies.reproduction.store import RowStore
 from deadweight.typing import FloatArray
 
 

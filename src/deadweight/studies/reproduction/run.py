@@ -14,10 +14,10 @@ from pathlib import Path
 from deadweight._version import __version__
 from deadweight.basics.atomic import check_folder
 from deadweight.records import Job, Record, fill, remarks
+from deadweight.studies.reproduction.experiment_rows import RowStore, as_record
 from deadweight.studies.reproduction.measure import EXACT, Task, measure
 from deadweight.studies.reproduction.protocols import Protocol
 from deadweight.studies.reproduction.spec import EXPERIMENTS, Experiment
-from deadweight.studies.reproduction.store import RowStore, as_record
 from deadweight.studies.reproduction.worlds import TAXI_FILES, taxi_policies
 
 Advance = Callable[[float, float, str], None]  # seconds' worth done, seconds' worth in all, what was done

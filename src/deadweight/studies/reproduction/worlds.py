@@ -127,7 +127,10 @@ def taxi_policies(folder: str) -> tuple[FloatArray, FloatArray]:
                 fix="--policies takes a folder with pi18.npy (behaviour) and pi19.npy (evaluation).",
             ) from None
         if probs.shape != (2000, 6):
-            raise PolicyError(f"A taxi policy needs shape (2000, 6); '{path}' has {probs.shape}.")
+            raise PolicyError(
+                f"A taxi policy needs shape (2000, 6); '{path}' has {probs.shape}.",
+                fix="--policies is a folder with pi18.npy and pi19.npy of the published code.",
+            )
         found.append(np.asarray(probs, dtype=np.float64))
     return found[0], found[1]
 

@@ -1,0 +1,149 @@
+"""How good is the headline? BLEND and the rows beside it, on problems whose answer is known.
+
+A run is one log: every row of the table with its interval, the verdict, and the verdict where the new policy
+is the old one with probabilities from counts. Cells on which the rule was chosen stand apart from those on
+which it was not.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deadweight.domains import stochastic_lift
+from deadweight.estimate import evaluate
+from deadweight.negligible.extremes import DropWarning
+from deadweight.policy.behaviour import estimate_behaviour
+from deadweight.records import Store, digest
+from deadweight.studies.cartpole import BinnedCartpole
+from deadweight.studies.hard import endless, frailty, hard_problems, late_reward, previous_action
+from deadweight.studies.interval_coverage import cells as old_cells
+from deadweight.studies.problems import StudyProblem, hidden, random_problem
+from deadweight.studies.runs import Stores, first_runs, make_runs, store_of
+from deadweight.verdict import verdict
+
+SEED = 2029
+NAMES = ("BLEND", "BEHAVIOUR", "DM", "WIS", "WPDIS", "C-WSPDIS", "WDR", "WDRSIS")
+# Estimates that a mix has beside those of the table.
+ALSO = ("WIN3", "WIN2")
+# Rows whose automatic drop is compared with the free one.
+DROPPED = ("C-WSPDIS", "WDRSIS")
+# Headlines of earlier versions, whose verdicts stand beside that of the mix.
+BEFORE = ("C-WSPDIS", "WPDIS")
+
+
+Task = StudyProblem | BinnedCartpole
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A task, and whether the rule was chosen on it."""
+
+    task: Task
+    tuned: bool
+
+
+@cache
+def headline_cells() -> dict[str, Cell]:
+    """All cells by name; those that the rule was chosen on come first."""
+    tuned: list[Task] = [*old_cells().values(), *hard_problems()]
+    tuned += [
+        StudyProblem(f"stochastic lift {size}, uncut", stochastic_lift(size), 1000) for size in (7, 11, 17)
+    ]
+    cells = [Cell(task, tuned=True) for task in tuned] + [
+        Cell(task, tuned=False) for task in fresh_problems()
+    ]
+    return {f"{cell.task.name}, n = {cell.task.episodes}": cell for cell in cells}
+
+
+def fresh_problems() -> list[Task]:
+    """Tasks that no rule of this library was chosen on."""
+    return [
+        BinnedCartpole(),
+        StudyProblem("stochastic lift 9, uncut", stochastic_lift(9), 1000),
+        previous_action("previous action pays, 8 x 2", 8, 2, horizon=10, seed=31, episodes=400),
+        frailty("hidden frailty, 6 x 3", 6, 3, horizon=12, seed=32, episodes=300),
+        StudyProblem("random 40 x 4", random_problem(40, 4, 15, seed=33), 120),
+        StudyProblem("random 15 x 3", random_problem(15, 3, 15, seed=34), 250),
+        StudyProblem("late reward, 30 x 3", late_reward(30, 3, seed=35), 300),
+        StudyProblem("fixed horizon, 20 x 3", endless(20, 3, horizon=15, seed=36), 250),
+        hidden("hidden 12 x 3", random_problem(24, 3, 15, seed=37), 400),
+        replace(hidden("hidden 10 x 2", random_problem(20, 2, 30, seed=38), 300), episodes=150),
+    ]
+
+
+def run(name: str, number: int) -> dict[str, Any]:
+    """One log of a cell, ready for JSON."""
+    cells = headline_cells()
+    return measured(cells[name].task, np.random.SeedSequence([SEED, list(cells).index(name), number]))
+
+
+def measured(task: Task, seed: np.random.SeedSequence) -> dict[str, Any]:
+    """All that a run keeps of one log."""
+    log = task.sample(seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DropWarning)
+        table = evaluate(log, task.pi_e, task.pi_b, NAMES, background=False)
+        free = evaluate(log, task.pi_e, task.pi_b, DROPPED, drop="auto:free", interval=None)
+        null = evaluate(log, task.pi_b, estimate_behaviour(log), ["BEHAVIOUR", "BLEND"], background=False)
+    mix = table["BLEND"].blend
+    assert mix is not None
+    parts = {part.name: part.value for part in mix.parts}
+    before = {one: verdict(table[one], table["BEHAVIOUR"]).answer for one in BEFORE}
+    return {
+        "rows": {one: [table[one].value, *(table[one].interval or ())] for one in table},
+        "parts": {one: parts[one] for one in ALSO if one in parts},
+        "free": {one: free[one].value for one in DROPPED},
+        "contradicted": "contradicted" in table["BLEND"].flags,
+        "infinite": "infinite-variance" in table["WPDIS"].flags,
+        "error": table["DM"].std_error,
+        "misfit": "model-misfit" in table["BLEND"].flags,
+        "verdict": judged(table.verdict.answer, task.values),
+        "before": {one: judged(answer, task.values) for one, answer in before.items()},
+        "null": null.verdict.answer,
+    }
+
+
+def judged(answer: str, values: tuple[float, float]) -> str:
+    """Whether a verdict is "right", "wrong", or "cannot tell"."""
+    if answer == "cannot tell":
+        return answer
+    return "right" if (answer == "better") == (values[0] > values[1]) else "wrong"
+
+
+def stores(out: Path) -> Stores:
+    """The store of every cell."""
+    return {
+        name: store_of(out / "runs", "headline", name, digest(place, SEED, NAMES, DROPPED, *facts(cell.task)))
+        for place, (name, cell) in enumerate(headline_cells().items())
+    }
+
+
+def facts(task: Any) -> Iterator[object]:
+    """What the logs of a task depend on."""
+    yield from (task.name, task.episodes, task.values)
+    yield from (task.pi_e.probs, task.pi_b.probs)
+
+
+def study(
+    out: Path,
+    runs: int,
+    workers: int = 1,
+    only: Iterable[str] | None = None,
+    tell: Callable[[str], None] = lambda line: None,
+) -> Iterator[str]:
+    """Make all runs that `out` does not hold yet; yields the name of each finished cell."""
+    kept = stores(out)
+    chosen = kept if only is None else {name: kept[name] for name in only}
+    yield from make_runs(chosen, run, runs, workers, tell)
+
+
+def records(store: Store, runs: int | None) -> list[dict[str, Any]]:
+    """The records of the first `runs` runs of a cell."""
+    return [dict(record) for record in first_runs(store, runs)]

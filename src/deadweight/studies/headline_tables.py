@@ -1,0 +1,255 @@
+"""The headline study as tables: coverage, width, error against the best single estimate, and verdicts.
+
+The width of an interval is measured in units of 2 x 1.96 root mean squared errors of its own estimate, as
+that of an interval would be which knows its error. The best single estimate is the one with the least error
+*in hindsight*, on the same logs: nobody can choose it beforehand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deadweight.basics.atomic import write_text, writing
+from deadweight.studies import headline_study
+from deadweight.studies.coverage_tables import markdown
+from deadweight.studies.headline_study import ALSO, BEFORE, DROPPED, Cell, records, stores
+from deadweight.typing import FloatArray
+
+ROWS = ("BLEND", "C-WSPDIS", "WDRSIS", "WPDIS")
+SINGLE = ("DM", "WIS", "WPDIS", "C-WSPDIS", "WDR", "WDRSIS")
+# What an anchored or free automatic drop is compared with.
+UNDROPPED = {"C-WSPDIS": "WPDIS", "WDRSIS": "WDR"}
+NORMAL = 1.959963984540054
+# What is asked of a coverage.
+ASKED = 0.93
+
+
+@dataclass(frozen=True)
+class Line:
+    """What the runs of one cell say.
+
+    Attributes:
+      cell, tuned, runs: which, whether the rule was chosen on it, and how many logs.
+      coverage, width: by row.
+      error: MSE of BLEND over that of the best single estimate.
+      best: that estimate.
+      contradicted, infinite: shares of the logs with these flags (the second on WPDIS).
+      right, wrong, null: shares of verdicts; the last of "better" where both policies are the same.
+      before: shares of right verdicts by the headlines of earlier versions.
+      noise: standard error of DM over the standard deviation of its values: mean, and root mean square.
+      free, anchored: MSE of automatic drops over that of the undropped estimate, by name.
+    """
+
+    cell: str
+    tuned: bool
+    runs: int
+    coverage: dict[str, float]
+    width: dict[str, float]
+    error: float
+    best: str
+    contradicted: float
+    infinite: float
+    right: float
+    wrong: float
+    null: float
+    before: dict[str, float]
+    noise: tuple[float, float]
+    free: dict[str, float]
+    anchored: dict[str, float]
+
+
+def lines(out: Path, runs: int | None = None) -> list[Line]:
+    """One line a cell, of the first `runs` runs."""
+    kept = stores(out)
+    cells = headline_study.headline_cells()
+    found = [(name, cells[name], records(store, runs)) for name, store in kept.items()]
+    return [_line(name, cell, made) for name, cell, made in found if made]
+
+
+def _line(name: str, cell: Cell, made: list[dict[str, Any]]) -> Line:
+    truth = cell.task.values[0]
+    rows = {one: np.array([record["rows"][one] for record in made]) for one in made[0]["rows"]}
+    errors = {one: float(np.square(found[:, 0] - truth).mean()) for one, found in rows.items()}
+    for one in ALSO:
+        if all(one in record["parts"] for record in made):
+            errors[one] = float(np.mean([(record["parts"][one] - truth) ** 2 for record in made]))
+    best = min((one for one in errors if one in (*SINGLE, *ALSO)), key=errors.__getitem__)
+    free = {one: float(np.mean([(record["free"][one] - truth) ** 2 for record in made])) for one in DROPPED}
+    verdicts = [record["verdict"] for record in made]
+    return Line(
+        cell=name,
+        tuned=cell.tuned,
+        runs=len(made),
+        coverage={
+            one: float(((rows[one][:, 1] <= truth) & (truth <= rows[one][:, 2])).mean()) for one in ROWS
+        },
+        width={one: _width(rows[one], errors[one]) for one in ROWS},
+        error=errors["BLEND"] / errors[best],
+        best=best,
+        contradicted=float(np.mean([record["contradicted"] for record in made])),
+        infinite=float(np.mean([record["infinite"] for record in made])),
+        right=verdicts.count("right") / len(made),
+        wrong=verdicts.count("wrong") / len(made),
+        null=float(np.mean([record["null"] == "better" for record in made])),
+        before={one: float(np.mean([record["before"][one] == "right" for record in made])) for one in BEFORE},
+        noise=_noise([record["error"] for record in made], rows["DM"][:, 0]),
+        free={one: free[one] / errors[UNDROPPED[one]] for one in DROPPED},
+        anchored={one: errors[one] / errors[UNDROPPED[one]] for one in DROPPED},
+    )
+
+
+def _width(found: Any, error: float) -> float:
+    with np.errstate(invalid="ignore"):
+        return float(np.mean(found[:, 2] - found[:, 1]) / (2 * NORMAL * np.sqrt(error)))
+
+
+def _noise(claimed: list[float], values: FloatArray) -> tuple[float, float]:
+    """Standard errors as they are claimed over how much the values vary; of one value nothing is known.
+
+    It is the mean of their squares that should be the variance: where few logs have nearly all the error, and
+    say so, their mean is small.
+    """
+    if len(values) < 2:
+        return float("nan"), float("nan")
+    spread = values.std(ddof=1)
+    return float(np.mean(claimed) / spread), float(np.sqrt(np.mean(np.square(claimed))) / spread)
+
+
+def headline_tables(found: list[Line]) -> str:
+    """All tables in Markdown, cells that the rule was chosen on apart from the others."""
+    tables = []
+    for title, some in (
+        ("cells that the rule was chosen on", [line for line in found if line.tuned]),
+        ("other cells", [line for line in found if not line.tuned]),
+    ):
+        if some:
+            tables += [_main(title, some), _rows(title, some), _drops(title, some)]
+    if found:
+        tables.append(_all(found))
+    return "\n\n".join(tables)
+
+
+def _main(title: str, some: list[Line]) -> str:
+    heads = [title, "logs", "coverage", "width", "MSE over best", "best", "contradicted"]
+    heads += ["right", *(f"right {one}" for one in BEFORE), "wrong", '"better" at pi_e = pi_b']
+    rows = [
+        [
+            *(line.cell, str(line.runs), f"{line.coverage['BLEND']:.3f}", f"{line.width['BLEND']:.2f}"),
+            *(f"{line.error:.2f}", line.best),
+            *(f"{share:.2f}" for share in (line.contradicted, line.right, *line.before.values())),
+            *(f"{share:.3f}" for share in (line.wrong, line.null)),
+        ]
+        for line in some
+    ]
+    return markdown(heads, [*rows, _middle(some), _worst(some)])
+
+
+def _middle(some: list[Line]) -> list[str]:
+    shares = [line.contradicted for line in some], [line.right for line in some]
+    before = ([line.before[one] for line in some] for one in BEFORE)
+    rare = [line.wrong for line in some], [line.null for line in some]
+    return [
+        *(
+            "**geometric means, mean shares**",
+            "",
+            f"{np.mean([line.coverage['BLEND'] for line in some]):.3f}",
+        ),
+        *(f"{geometric(line.width['BLEND'] for line in some):.2f}",),
+        *(f"{geometric(line.error for line in some):.2f}", ""),
+        *(f"{np.mean(column):.2f}" for column in (*shares, *before)),
+        *(f"{np.mean(column):.3f}" for column in rare),
+    ]
+
+
+def _worst(some: list[Line]) -> list[str]:
+    return [
+        *("**worst**", "", f"{min(line.coverage['BLEND'] for line in some):.3f}"),
+        *(f"{max(line.width['BLEND'] for line in some):.2f}", f"{max(line.error for line in some):.2f}"),
+        *("", "", "", *("" for _ in BEFORE)),
+        *(f"{max(line.wrong for line in some):.3f}", f"{max(line.null for line in some):.3f}"),
+    ]
+
+
+def _rows(title: str, some: list[Line]) -> str:
+    """The rows beside BLEND: do their intervals cover, and is the standard error of the model honest?"""
+    others = [one for one in ROWS if one != "BLEND"]
+    heads = [title, *(f"coverage {one}" for one in others), "width WDRSIS"]
+    heads += ["standard error over sd, DM", "the same, root mean square"]
+    rows = [
+        [
+            *(line.cell, *(f"{line.coverage[one]:.3f}" for one in others)),
+            *(f"{line.width['WDRSIS']:.2f}", *(f"{ratio:.2f}" for ratio in line.noise)),
+        ]
+        for line in some
+    ]
+    lowest = (f"{min(line.coverage[one] for line in some):.3f}" for one in others)
+    rows.append(
+        [
+            *("**lowest coverage, geometric means**", *lowest),
+            *(f"{geometric(line.width['WDRSIS'] for line in some):.2f}",),
+            *(f"{geometric(ratios):.2f}" for ratios in zip(*(line.noise for line in some), strict=True)),
+        ]
+    )
+    return markdown(heads, rows)
+
+
+def _all(found: list[Line]) -> str:
+    """All cells in a few numbers."""
+    good = sum(line.coverage["BLEND"] >= ASKED for line in found)
+    calm = [line.width["BLEND"] for line in found if line.contradicted < 0.5]
+    right = float(np.mean([line.right for line in found]))
+    facts = {
+        f"cells with a coverage of {ASKED} or more": f"{good} of {len(found)}",
+        "lowest coverage": f"{min(line.coverage['BLEND'] for line in found):.3f}",
+        "width, geometric mean": f"{geometric(line.width['BLEND'] for line in found):.2f}",
+        "widest where less than half of the logs are contradicted": f"{max(calm, default=float('nan')):.2f}",
+        "MSE over best, geometric mean": f"{geometric(line.error for line in found):.2f}",
+        "MSE over best, worst": f"{max(line.error for line in found):.2f}",
+        "wrong verdicts": f"{np.mean([line.wrong for line in found]):.4f}",
+        '"better" at pi_e = pi_b, mean': f"{np.mean([line.null for line in found]):.4f}",
+        '"better" at pi_e = pi_b, most in a cell': f"{max(line.null for line in found):.3f}",
+        "right verdicts": f"{right:.3f}",
+    }
+    for one in BEFORE:
+        share = float(np.mean([line.before[one] for line in found]))
+        times = f" ({right / share:.2f} times as many by BLEND)" if share > 0 else ""
+        facts[f"right verdicts by {one}"] = f"{share:.3f}{times}"
+    return markdown(["all cells", ""], [[name, value] for name, value in facts.items()])
+
+
+def _drops(title: str, some: list[Line]) -> str:
+    columns = [(rule, one) for one in DROPPED for rule in ("free", "anchored")]
+    heads = [title, *(f"{one} / {UNDROPPED[one]}, {rule}" for rule, one in columns), "infinite variance"]
+    ratios = [[getattr(line, rule)[one] for rule, one in columns] for line in some]
+    rows = [
+        [line.cell, *(f"{ratio:.2f}" for ratio in own), f"{line.infinite:.2f}"]
+        for line, own in zip(some, ratios, strict=True)
+    ]
+    rows.append(
+        ["**geometric mean**", *(f"{geometric(column):.2f}" for column in zip(*ratios, strict=True)), ""]
+    )
+    rows.append(["**worst**", *(f"{max(column):.2f}" for column in zip(*ratios, strict=True)), ""])
+    return markdown(heads, rows)
+
+
+def geometric(values: Iterable[float]) -> float:
+    """The geometric mean of what is finite.
+
+    >>> geometric([1.0, 4.0])
+    2.0
+    """
+    found = np.array([value for value in values if np.isfinite(value)])
+    return float(np.exp(np.log(found).mean())) if found.size else float("nan")
+
+
+def write_headline(out: Path, runs: int | None = None) -> str:
+    """Write headline.md into the folder; returns its text."""
+    text = headline_tables(lines(out, runs))
+    with writing(out / "headline.md"):
+        write_text(out / "headline.md", text + "\n")
+    return text

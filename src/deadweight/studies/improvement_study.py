@@ -1,0 +1,219 @@
+"""Is a policy that `improve` ships better than pi_b, how much better, and how many states does it touch?
+
+Every problem has an exact truth, so that a shipped policy is worse than pi_b or it is not. Problems with a
+near-optimal pi_b have next to nothing to gain and much to lose: there pi_b takes good actions nearly always,
+and each of the alternatives that are nearly as good often enough to be mistaken for better ones. On *hard*
+problems the log hides what pays, or is sparse, or all reward comes late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deadweight.domains import Problem
+from deadweight.domains.problem import as_policy, softmax
+from deadweight.improving.verb import improve
+from deadweight.log.trajectories import Trajectories
+from deadweight.mdp.tabular import TabularMDP, policy_value
+from deadweight.policy.policies import TabularPolicy
+from deadweight.studies.hard import hard_problems
+from deadweight.studies.policy_learners import candidate_that_passed, model_optimum, spibb
+from deadweight.studies.problems import StudyProblem, random_problem, study_problems
+from deadweight.studies.runs import first_runs, make_runs, open_stores
+from deadweight.typing import FloatArray
+
+SEED = 1617
+OURS = "improve"
+OPTIMUM = "model's optimum"
+ALTERNATIVES = (OPTIMUM, "SPIBB, 5", "SPIBB, 20", "HCPI, PDIS", "HCPI, WDR")
+VARIANTS = (OURS, "caution 1", "strict", "without the gate", *ALTERNATIVES)
+LOSS = 0.03
+CLOSE = "near-optimal"
+HARD = "hard"
+# A policy is worse if it loses more than rounding.
+ROUNDING = 1e-9
+
+
+def near_optimal(name: str, problem: Problem, episodes: int) -> StudyProblem:
+    """The problem with a behaviour policy that is hardly worse than the best one.
+
+    It is a soft maximum of the best policy's action values, with one action in a hundred at random, and so
+    soft that it loses `LOSS` of what acting at random loses.
+    """
+    mdp, horizon = problem.mdp, problem.horizon
+    q = _best_values(mdp, horizon or 200)
+    best = policy_value(mdp, np.eye(mdp.n_actions)[q.argmax(axis=1)], horizon)
+    worst = policy_value(mdp, np.full(mdp.r.shape, 1.0 / mdp.n_actions), horizon)
+    low, high = 1e-4, 10.0  # temperature, in units of how much actions matter
+    unit = float((q.max(axis=1) - q.min(axis=1)).mean())
+    for _ in range(40):
+        middle = float(np.sqrt(low * high))
+        pi_b = 0.99 * softmax(q / (middle * unit)) + 0.01 / mdp.n_actions
+        soft = best - policy_value(mdp, pi_b, horizon) > LOSS * (best - worst)
+        low, high = (low, middle) if soft else (middle, high)
+    return StudyProblem(name, replace(problem, name=name, pi_b=as_policy(pi_b, mdp)), episodes)
+
+
+def _best_values(mdp: TabularMDP, horizon: int) -> FloatArray:
+    """(S, A) action values of the best policy with all steps to go."""
+    v = np.zeros(mdp.n_states + 1)
+    q = mdp.r
+    for _ in range(horizon):
+        q = mdp.r + np.asarray(mdp.P @ v).reshape(mdp.r.shape)
+        v[:-1] = q.max(axis=1)
+    return q
+
+
+@cache
+def cells() -> dict[str, StudyProblem]:
+    """All problems: those of the other studies, six with a near-optimal pi_b, and those that break rules."""
+    some = {problem.name: problem for problem in study_problems()}
+    named = {
+        "stochastic lift 11": 1000,
+        "inventory": 250,
+        "windy grid": 400,
+        "machine repair": 300,
+        "random 30 x 4": 500,
+    }
+    close = [
+        near_optimal(f"{CLOSE}: {name}", some[name].problem, episodes) for name, episodes in named.items()
+    ]
+    close.append(near_optimal(f"{CLOSE}: random 12 x 3", random_problem(12, 3, 15, seed=41), 300))
+    hard = [replace(problem, name=f"{HARD}: {problem.name}") for problem in hard_problems()]
+    return {**some, **{problem.name: problem for problem in [*close, *hard]}}
+
+
+def learn_all(log: Trajectories, pi_b: TabularPolicy, seed: int) -> dict[str, FloatArray]:
+    """The policy of every variant."""
+    rng = np.random.default_rng(seed)
+
+    def improved(**settings: Any) -> FloatArray:
+        return improve(log, pi_b, seed=seed, evaluation=False, **settings).policy.probs
+
+    return {
+        OURS: improved(),
+        "caution 1": improved(caution=1.0),
+        "strict": improved(gate="strict"),
+        "without the gate": improved(gate=False),
+        OPTIMUM: model_optimum(log, pi_b),
+        "SPIBB, 5": spibb(log, pi_b, 5),
+        "SPIBB, 20": spibb(log, pi_b, 20),
+        "HCPI, PDIS": candidate_that_passed(log, pi_b, "PDIS", rng),
+        "HCPI, WDR": candidate_that_passed(log, pi_b, "WDR", rng),
+    }
+
+
+def run(name: str, number: int) -> dict[str, Any]:
+    """For one log what the policy of each variant gains, and in how many visited states it differs."""
+    cell, place = cells()[name], list(cells()).index(name)
+    log = cell.sample(np.random.SeedSequence([SEED, place, number]))
+    pi_b, mdp = cell.pi_b, cell.problem.mdp
+    horizon = cell.problem.horizon
+    base = policy_value(mdp, cell.problem.pi_b, horizon)
+    visited = np.bincount(log.states, minlength=pi_b.n_states) > 0
+    found = {}
+    for variant, pi in learn_all(log, pi_b, number).items():
+        full = pi if cell.shown is None else pi[cell.shown]
+        changed = (np.abs(pi - pi_b.probs) > ROUNDING).any(axis=1) & visited
+        found[variant] = [policy_value(mdp, full, horizon) - base, int(changed.sum())]
+    return {"base": base, "found": found}
+
+
+@dataclass(frozen=True)
+class Line:
+    """What the runs of one problem show, by variant.
+
+    Attributes:
+      problem: its name.
+      runs: how many.
+      gain: mean.
+      worse: share of the runs in which the policy is worse than pi_b.
+      changed: mean number of states.
+    """
+
+    problem: str
+    runs: int
+    gain: Mapping[str, float]
+    worse: Mapping[str, float]
+    changed: Mapping[str, float]
+
+    @property
+    def group(self) -> str:
+        """Whether pi_b is near-optimal, or the problem hard; empty for the others."""
+        return next((group for group in (CLOSE, HARD) if self.problem.startswith(f"{group}: ")), "")
+
+    def relative(self, variant: str) -> float:
+        """The gain as a share of the best alternative's; NaN where no alternative gains anything."""
+        best = max(self.gain[other] for other in ALTERNATIVES)
+        return self.gain[variant] / best if best > 0 else float("nan")
+
+
+def study(
+    out: Path, runs: int, workers: int = 1, tell: Callable[[str], None] = lambda line: None
+) -> Iterator[Line]:
+    """Lines, one a problem, as they are finished; `tell` gets remarks on what was found."""
+    kept = open_stores(out / "runs", "improve", cells(), SEED, VARIANTS)
+    for name in make_runs(kept, run, runs, workers, tell):
+        yield summarised(name, first_runs(kept[name], runs))
+
+
+def summarised(name: str, made: list[dict[str, Any]]) -> Line:
+    """The line of a problem."""
+    gains = {v: np.array([one["found"][v][0] for one in made]) for v in VARIANTS}
+    scale = max(abs(made[0]["base"]), 1.0)
+    return Line(
+        name,
+        len(made),
+        {v: float(gain.mean()) for v, gain in gains.items()},
+        {v: float((gain < -ROUNDING * scale).mean()) for v, gain in gains.items()},
+        {v: float(np.mean([one["found"][v][1] for one in made])) for v in VARIANTS},
+    )
+
+
+def markdown(lines: list[Line]) -> str:
+    """A table of the variants over all problems, and one of the problems."""
+    usual, close, hard = ([line for line in lines if line.group == group] for group in ("", CLOSE, HARD))
+    heads = ["", f"gain / best alternative ({len(usual)} problems)", "runs worse than pi_b, mean", "at most"]
+    heads += ["states changed", f"near-optimal pi_b ({len(close)}): worse, mean", "at most"]
+    heads += [f"hard ({len(hard)}): gain / best", "worse, mean", "at most"]
+    rows = [_variant_row(variant, usual, close, hard) for variant in VARIANTS]
+    below = ["problem", *(f"{variant}: gain (worse)" for variant in (OURS, *ALTERNATIVES))]
+    tables = [_table(heads, rows), _table(below, [_problem_row(line) for line in lines])]
+    return "\n".join(tables)
+
+
+def _variant_row(variant: str, usual: list[Line], close: list[Line], hard: list[Line]) -> list[str]:
+    return [
+        variant,
+        _mean([line.relative(variant) for line in usual]),
+        *_mean_and_worst([line.worse[variant] for line in usual]),
+        _mean([line.changed[variant] for line in usual], 1),
+        *_mean_and_worst([line.worse[variant] for line in close]),
+        _mean([line.relative(variant) for line in hard]),
+        *_mean_and_worst([line.worse[variant] for line in hard]),
+    ]
+
+
+def _mean(values: list[float], digits: int = 2) -> str:
+    known = [value for value in values if not np.isnan(value)]
+    return f"{np.mean(known):.{digits}f}" if known else ""
+
+
+def _mean_and_worst(shares: list[float]) -> list[str]:
+    return [f"{np.mean(shares):.1%}", f"{max(shares):.1%}"] if shares else ["", ""]
+
+
+def _problem_row(line: Line) -> list[str]:
+    cells = [f"{line.gain[v]:+.3g} ({line.worse[v]:.0%})" for v in (OURS, *ALTERNATIVES)]
+    return [line.problem, *cells]
+
+
+def _table(heads: list[str], rows: list[list[str]]) -> str:
+    lines = [heads, ["---", *["---:"] * (len(heads) - 1)], *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"

@@ -1,0 +1,84 @@
+"""The headline study: its cells, one run of each kind, its tables, and that it can be resumed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import deadweight as dw
+from deadweight.studies import headline_study
+from deadweight.studies.cartpole import STEPS, BinnedCartpole
+from deadweight.studies.headline_tables import Line, headline_tables, lines, write_headline
+
+CELL = "random 8 x 3, n = 200"
+
+
+def test_cells_that_the_rule_was_chosen_on_come_first() -> None:
+    tuned = [cell.tuned for cell in headline_study.headline_cells().values()]
+    assert tuned == sorted(tuned, reverse=True)
+    assert tuned.count(True) == 30
+    assert tuned.count(False) >= 10
+
+
+def test_a_run_and_its_line(tmp_path) -> None:
+    assert list(headline_study.study(tmp_path, 2, only=[CELL])) == [CELL]
+    kept = headline_study.stores(tmp_path)[CELL]
+    first, second = headline_study.records(kept, None)
+    assert first == headline_study.run(CELL, 0)
+    truth = headline_study.headline_cells()[CELL].task.values[0]
+    (line,) = lines(tmp_path)
+    covered = [one["rows"]["BLEND"][1] <= truth <= one["rows"]["BLEND"][2] for one in (first, second)]
+    assert line.coverage["BLEND"] == np.mean(covered)
+    squares = np.mean([(one["rows"]["BLEND"][0] - truth) ** 2 for one in (first, second)])
+    widths = np.mean([one["rows"]["BLEND"][2] - one["rows"]["BLEND"][1] for one in (first, second)])
+    assert line.width["BLEND"] == pytest.approx(widths / (2 * 1.959963984540054 * np.sqrt(squares)))
+    assert line.right + line.wrong <= 1.0
+    direct = [one["rows"]["DM"][0] for one in (first, second)]
+    errors = np.array([one["error"] for one in (first, second)]) / np.std(direct, ddof=1)
+    assert line.noise == pytest.approx((errors.mean(), np.sqrt((errors**2).mean())))
+    assert line.before["C-WSPDIS"] == np.mean(
+        [one["before"]["C-WSPDIS"] == "right" for one in (first, second)]
+    )
+    assert CELL in write_headline(tmp_path)
+
+
+def test_tables_have_means_below() -> None:
+    ones = dict.fromkeys(("BLEND", "C-WSPDIS", "WDRSIS", "WPDIS"), 1.0)
+    drops, before = {"C-WSPDIS": 0.5, "WDRSIS": 2.0}, {"C-WSPDIS": 0.6, "WPDIS": 0.0}
+    made = [
+        Line(
+            name, True, 3, ones, ones, error, "DM", 0.0, 0.0, 0.9, 0.0, null, before, (0.5, 2.0), drops, drops
+        )
+        for name, error, null in (("a", 1.0, 0.0), ("b", 4.0, 0.01))
+    ]
+    text = headline_tables(made)
+    assert "| a | 3 |" in text
+    assert "| MSE over best, geometric mean | 2.00 |" in text
+    assert "| MSE over best, worst | 4.00 |" in text
+    assert "| cells with a coverage of 0.93 or more | 2 of 2 |" in text
+    assert '| "better" at pi_e = pi_b, most in a cell | 0.010 |' in text
+    assert "| right verdicts by C-WSPDIS | 0.600 (1.50 times as many by BLEND) |" in text
+    assert "| right verdicts by WPDIS | 0.000 |" in text
+    assert "| a | 1.000 | 1.000 | 1.000 | 1.00 | 0.50 | 2.00 |" in text
+    assert "other cells" not in text
+
+
+def test_a_verdict_is_right_if_it_says_which_policy_is_better() -> None:
+    cell = headline_study.headline_cells()["random 8 x 3, n = 800"].task
+    table = dw.evaluate(cell.sample(1), cell.pi_e, cell.pi_b, ["BEHAVIOUR", "BLEND"], background=False)
+    assert headline_study.judged(table.verdict.answer, cell.values) == "right"
+    assert headline_study.judged(table.verdict.answer, cell.values[::-1]) == "wrong"
+    assert headline_study.judged("cannot tell", cell.values) == "cannot tell"
+
+
+def test_a_pole_on_a_cart() -> None:
+    task = BinnedCartpole(episodes=60)
+    log = task.sample(3)
+    assert log.n_episodes == 60
+    assert log.lengths.max() <= STEPS
+    assert log.time_limit == STEPS
+    np.testing.assert_allclose(log.propensities, task.pi_b.probs[log.states, log.actions])
+    again = task.sample(3)
+    np.testing.assert_array_equal(log.states, again.states)
+    # An episode that ends earlier ended by itself, and earned one for every step.
+    np.testing.assert_array_equal(np.add.reduceat(log.rewards, log.offsets[:-1]), log.lengths)
