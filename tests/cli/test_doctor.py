@@ -7,13 +7,16 @@ import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
+from cli.small import small_files
 from doctor.broken_logs import sound
 
+import deadweight.cli
 from deadweight.cli import main
-from deadweight.cli.doctor import parse_columns
+from deadweight.cli.invocation import parse_columns
 from deadweight.errors import OptionError
 
 NASTY = [
@@ -174,3 +177,18 @@ def test_the_recommended_command_has_the_options_that_were_given(tmp_path, monke
         main()
     assert ended.value.code == 1
     assert "DW307" in capsys.readouterr().out
+
+
+def test_a_log_without_probabilities_says_how_to_go_on(run, tmp_path):
+    log, option, policy = small_files(tmp_path)
+    lines = [line.rsplit(",", 1)[0] for line in Path(log).read_text(encoding="utf-8").splitlines()]
+    Path(log).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    asked = run(log, option, policy)
+    assert asked.returncode == 0
+    command = next(
+        line for line in asked.stdout.splitlines() if "--behaviour counts" in line and "Run:" in line
+    )
+    program, *arguments = shlex.split(command.partition("Run:")[2])
+    assert (program, arguments[0]) == ("deadweight", "evaluate")
+    assert deadweight.cli.run(arguments) == 0
+    assert "DW339" not in run(log, option, policy, "--behaviour", "counts").stdout

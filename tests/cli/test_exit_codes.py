@@ -26,7 +26,7 @@ def raises(error: BaseException) -> Callable[..., None]:
 def test_a_defect_is_3_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(doctor_command, "examine", raises(KeyError("so\x1bmething")))
+    monkeypatch.setattr(doctor_command, "open_table", raises(KeyError("so\x1bmething")))
     assert cli.run(["doctor", "log.csv"]) == 3
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -58,7 +58,7 @@ def test_other_exceptions(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(doctor_command, "examine", raises(error))
+    monkeypatch.setattr(doctor_command, "open_table", raises(error))
     assert cli.run(["doctor", "log.csv"]) == code
     assert words in capsys.readouterr().err
 

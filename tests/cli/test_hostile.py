@@ -19,7 +19,8 @@ EVIL = ["a\x1b]8;;http://x\x07b", "c\x9b31md", "\u202egnp.exe", "[bold red]x[/]"
 
 def test_neither_pipe_nor_device_is_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log, *target = small_files(tmp_path)
-    pipe = tmp_path / "pipe"
+    pipe, empty = tmp_path / "pipe", tmp_path / "empty"
+    empty.mkdir()
     os.mkfifo(pipe)
     os.mkfifo(tmp_path / "pipe.parquet")
     for given, words in [
@@ -35,8 +36,8 @@ def test_neither_pipe_nor_device_is_waited_for(tmp_path: Path, capsys: pytest.Ca
         (["evaluate", log, *target, "--report", "/dev/null"], "a device, not a file"),
         (["evaluate", log, *target, "--report", tmp_path], "it is a folder"),
         (["evaluate", log, *target, "--report", log], "would replace the input"),
-        (["doctor", tmp_path], "Expected .parquet files in the folder"),
-        (["evaluate", log, "--target", tmp_path], "Expected .parquet files in the folder"),
+        (["doctor", empty], "Expected .parquet or .csv files in the folder"),
+        (["evaluate", log, "--target", empty], "Expected .parquet or .csv files in the folder"),
         (["doctor", LONG], "File name too long"),
         (["states", LONG, *target], "File name too long"),
         (["evaluate", log, "--target", LONG], "File name too long"),
@@ -70,6 +71,10 @@ def test_neither_pipe_nor_device_is_waited_for(tmp_path: Path, capsys: pytest.Ca
         (["evaluate", "nowhere.csv", "--behaviour", "nopolicy.npy"], "Expected a policy at 'nopolicy.npy'"),
         (["states", "nowhere.csv", "--target", "x.npy", "--drop", "x"], "no rule 'x'"),
         (["states", "nowhere.csv", "--target", "x.npy", "--gamma", "0"], "gamma must be"),
+        (["evaluate", "", "--target", "x.npy"], "found an empty text"),
+        (["evaluate", "nowhere.csv", "--target", " "], "found an empty text"),
+        (["states", "nowhere.csv", "--target", ""], "found an empty text"),
+        (["doctor", ""], "found an empty text"),
         (["demo", "--report", "no/where.html"], "No such file or directory"),
         (["reproduce", "table-1", "--out", "/dev/null/x"], "Not a directory"),
         (["coverage", "--out", "/dev/null/x"], "Not a directory"),

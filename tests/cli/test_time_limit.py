@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from deadweight.cli.app import app
-from deadweight.studies.ends import ergodic, table_without_flags
+from deadweight.studies.unsaid_ends import ergodic, table_without_flags
 
 WITH = {"evaluate": ["--estimators", "DM,WPDIS"], "states": [], "doctor": []}
 
@@ -46,6 +46,7 @@ def test_one_line_says_what_was_assumed(command: str, log: str, files: tuple[Pat
     assert len(said) == 1
     assert "200 of 200 stop after exactly 10 steps" in said[0]
     assert "--time-limit none" in said[0]
+    assert "DW248" not in found.stderr, "it was said already"
     for sure in ("10", "none"):
         assert "Assumption" not in run(command, files, "--time-limit", sure, *stream, log=log).stderr
 

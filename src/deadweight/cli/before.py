@@ -44,14 +44,36 @@ def check_file(path: Path, option: str = "--report", read: Sequence[Path | None]
 
 def check_behaviour(choice: str) -> None:
     """Refuse a behaviour policy that is not there."""
-    if choice not in ("column", "counts"):
-        require_file(Path(choice).expanduser())
+    if choice in ("column", "counts", "learned", "observed"):
+        return
+    named = old_policy_files(choice)
+    for path in [choice] if named is None else named.values():
+        require_file(Path(path).expanduser())
+
+
+def old_policy_files(choice: str) -> dict[str, str] | None:
+    """The files of several old policies by their ids, `v1=a.csv,v2=b.csv`; None where one file is meant."""
+    if "=" not in choice or Path(choice).expanduser().exists():
+        return None
+    found: dict[str, str] = {}
+    for part in choice.split(","):
+        label, equals, path = (word.strip() for word in part.partition("="))
+        if not (label and equals and path) or label in found:
+            told = f"{label!r} is there twice" if label in found else f"found {part!r}"
+            raise OptionError(
+                f"--behaviour takes a file, or several as id=FILE,id=FILE with each id once; {told}.",
+                fix="For example --behaviour v1=first.csv,v2=second.csv.",
+            )
+        found[label] = path
+    return found
 
 
 def check_number(value: float, option: str) -> None:
     """Refuse what is not a finite number."""
     if not math.isfinite(value):
-        raise OptionError(f"{option} must be a finite number; found {value}.")
+        raise OptionError(
+            f"{option} must be a finite number; found {value}.", fix=f"For example {option} 0.5."
+        )
 
 
 def _try(path: Path) -> None:

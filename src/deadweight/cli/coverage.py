@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from deadweight.cli.output import say, tell
-from deadweight.studies.coverage import cells, study
+from deadweight.cli.study import headline
 from deadweight.studies.coverage_tables import write_tables
+from deadweight.studies.interval_coverage import cells, study
 
 
 def coverage(runs: int, workers: int, out: Path) -> None:
@@ -15,3 +16,5 @@ def coverage(runs: int, workers: int, out: Path) -> None:
     for k, name in enumerate(study(out, runs, workers, tell=say), start=1):
         say(f"{k} of {total} cells: {name}")
     tell(write_tables(out, runs))
+    tell()
+    headline(out / "headline", runs, workers)

@@ -1,88 +1,58 @@
-"""`deadweight demo`: logs whose answer is known, evaluated plain and state-based side by side."""
+"""`deadweight demo`: a log whose answers are known, from the question to the verdict."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
+from deadweight.basics.atomic import writing
 from deadweight.cli.before import check_file
-from deadweight.cli.output import out_json, tell
-from deadweight.cli.tables import print_table
-from deadweight.domains import Problem, stochastic_lift
-from deadweight.estimate import evaluate
-from deadweight.results.evaluation import Evaluation
+from deadweight.cli.output import tell
+from deadweight.errors import OptionError, did_you_mean
 
-PAIRS = (
-    ("WIS", "WSIS"),
-    ("WPDIS", "WSPDIS"),
-    ("WPDIS", "C-WSPDIS"),
-    ("WINCRIS", "WSINCRIS"),
-    ("WDR", "WDRSIS"),
-    ("SDRE", "SSDRE"),
-    ("MIS", "SMIS"),
-    ("TMIS", "STMIS"),
-)
-BASELINES = ("BEHAVIOUR", "DM")
-NAMES = tuple(dict.fromkeys([*BASELINES, *(name for pair in PAIRS for name in pair)]))
-HEADINGS = ("plain", "value", "ESS", "RMSE", "state-based", "value", "ESS", "RMSE", "dropped")
+DOMAINS = ("ward", "lift")
 
 
-def demo(size: int, episodes: int, seed: int, logs: int, report: Path, json: bool) -> None:
-    """Simulate, evaluate, print, and write the report of the first log."""
-    check_file(report)
-    problem = stochastic_lift(size)
-    seeds = np.random.SeedSequence(seed).spawn(logs)
-    log = problem.sample(episodes, seeds[0])
-    ev = evaluate(log, problem.pi_e, problem.pi_b, NAMES, drop="auto")
-    rmse = _root_mean_squared_errors(problem, ev, episodes, seeds)
-    truth = problem.true_value
-    written = ev.report(report, title=f"Demo: a lift of {size} floors")
-    if json:
-        extra = {"truth": truth, "logs": logs, "rmse": rmse, "report": str(written)}
-        out_json({**extra, **ev.to_dict()})
+@dataclass(frozen=True)
+class Request:
+    """The options of the command, as they were typed."""
+
+    domain: str
+    size: int
+    episodes: int | None
+    seed: int
+    logs: int | None
+    report: Path
+    json: bool
+    files: Path | None = None
+
+
+def demo(request: Request) -> None:
+    """Simulate, evaluate, print, and write a report."""
+    if request.domain not in DOMAINS:
+        raise OptionError(
+            f"--domain must be ward or lift; found {request.domain!r}."
+            f"{did_you_mean(request.domain, DOMAINS)}",
+            fix="For example deadweight demo --domain lift.",
+        )
+    if request.files is not None:
+        _write_files(request.files, request.episodes or 600, request.seed)
         return
-    tell(
-        f"A lift of {size} floors; a log of {log.n_episodes:,} episodes ({log.n_steps:,} steps) of a policy "
-        "that acts at random.\n"
-        "What would a policy earn that presses the right button 95 % of the time? "
-        f"The exact answer is {truth:.4f}.\n"
-    )
-    rows = [_row(ev, rmse, plain, state_based) for plain, state_based in PAIRS]
-    rows += [[*_numbers(ev, rmse, name), "", "", "", "", ""] for name in BASELINES]
-    print_table(HEADINGS, rows, left=(0, 4, 8))
-    tell(_closing(ev, logs))
-    tell(f"Report: {written}")
+    check_file(request.report)
+    seed, report, json = request.seed, request.report, request.json
+    if request.domain == "lift":
+        from deadweight.cli.demo_lift import lift_demo
+
+        lift_demo(request.size, request.episodes or 1000, seed, request.logs or 10, report, json)
+    else:
+        from deadweight.cli.demo_ward import ward_demo
+
+        ward_demo(request.episodes or 600, seed, request.logs or 20, report, json)
 
 
-def _root_mean_squared_errors(
-    problem: Problem, first: Evaluation, episodes: int, seeds: list[np.random.SeedSequence]
-) -> dict[str, float]:
-    """Of each estimator over all logs; the first one is evaluated already."""
-    evaluations = [first]
-    for seed in seeds[1:]:
-        log = problem.sample(episodes, seed)
-        evaluations.append(evaluate(log, problem.pi_e, problem.pi_b, NAMES, drop="auto", interval=None))
-    errors = {name: [ev[name].value - problem.true_value for ev in evaluations] for name in NAMES}
-    return {name: float(np.sqrt(np.mean(np.square(found)))) for name, found in errors.items()}
+def _write_files(folder: Path, episodes: int, seed: int) -> None:
+    from deadweight.studies.ward_files import write_ward_files
 
-
-def _row(ev: Evaluation, rmse: dict[str, float], plain: str, state_based: str) -> list[str]:
-    dropped = ", ".join(str(label) for label in ev[state_based].dropped)
-    return [*_numbers(ev, rmse, plain), *_numbers(ev, rmse, state_based), dropped or "nothing"]
-
-
-def _numbers(ev: Evaluation, rmse: dict[str, float], name: str) -> list[str]:
-    ess = ev[name].ess
-    return [name, f"{ev[name].value:.4f}", "" if ess is None else f"{ess:.0f}", f"{rmse[name]:.3f}"]
-
-
-def _closing(ev: Evaluation, logs: int) -> str:
-    best = ev["C-WSPDIS"]
-    lower, upper = best.interval or (np.nan, np.nan)
-    return (
-        f"\nValues are of the first log, RMSE (root mean squared error) of {logs} logs of this size. ESS is "
-        f"how many\nof the {best.n_episodes:,} episodes effectively carry the weights. State-based "
-        "estimators drop the ratios of states\nthat a rule takes for negligible, chosen from the log.\n"
-        f"C-WSPDIS of the first log with its 95 % interval: {best.value:.4f} [{lower:.4f}, {upper:.4f}]."
-    )
+    with writing(folder / "any"):
+        for path in write_ward_files(folder, episodes, seed):
+            tell(f"Written: {path}")

@@ -1,61 +1,139 @@
-"""`deadweight doctor`: check a log before it is evaluated."""
+"""`deadweight doctor`: check a log before it is evaluated, show what a finding is about, mend what can be."""
 
 from __future__ import annotations
 
-import shlex
+import json as json_text
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from deadweight.cli.ends import parse_time_limit
+from deadweight.basics.atomic import write_text, write_whole, writing
+from deadweight.cli.before import check_behaviour, check_file
 from deadweight.cli.failures import refuse
-from deadweight.cli.output import out_json, tell
-from deadweight.doctor import doctor as examine
-from deadweight.errors import DeadweightError, OptionError
+from deadweight.cli.invocation import Invocation
+from deadweight.cli.output import SCHEMA, out_json, tell, tell_words
+from deadweight.doctor import Diagnosis
+from deadweight.doctor.diagnosis import examine
+from deadweight.doctor.label_spelling import NO_BEHAVIOUR
+from deadweight.doctor.mend import METADATA, Mended, mend
+from deadweight.errors import DeadweightError, OptionError, how_many
+from deadweight.io.findings import Finding
+from deadweight.io.stdin import from_stdin
+from deadweight.io.table import LogTable, open_table
 
 FOUND_ERRORS = 1
+CHANGES = ".changes.json"
+FIRST_ROWS = 20
 
 
-def doctor(log: Path, target: Path | None, columns: str, json: bool, time_limit: str = "infer") -> int:
+@dataclass(frozen=True)
+class Request:
+    """The options of the command, as they were typed."""
+
+    given: Invocation
+    behaviour: str = "column"
+    json: bool = False
+    fix: Path | None = None
+    rows: str | None = None
+
+
+def doctor(request: Request) -> int:
     """Print what was found; the exit code is 0 without errors, 1 with, 2 if there was nothing to examine."""
+    given = request.given
     try:
-        policy = None if target is None else str(target)
-        found = examine(str(log), policy, parse_columns(columns), parse_time_limit(time_limit))
+        check_behaviour(request.behaviour)
+        if request.fix is not None:
+            check_file(request.fix, "--fix", read=(given.log, given.target))
+        target = None if given.target is None else given.policy(given.target)
+        with from_stdin(given.log) as source:
+            table = open_table(str(source), given.renames, given.mending, given.patterns)
+            found = _asked_for(request, examine(table, target, given.limit))
+            if request.rows is not None:
+                return _show_rows(table, found, request.rows)
+            if request.fix is not None:
+                as_it_came = open_table(str(source), given.renames, features=given.patterns)
+                mended = mend(table, as_it_came, given.mending, given.limit)
+                return _write(request.fix, mended, request.json)
     except DeadweightError as error:
-        if not json:
+        if not request.json:
             raise
-        return refuse(error, json, _unreadable(str(log), error))
-    if json:
-        out_json(found.to_dict())
+        return refuse(error, request.json, _unreadable(str(given.log), error))
+    commands = {one.code: given.command_for(one, table) for one in found}
+    if request.json:
+        out_json(_document(found, commands))
     else:
-        tell(str(found))
+        tell_words(found.written(commands))
     return 0 if found.ok else FOUND_ERRORS
 
 
-def parse_columns(text: str) -> dict[str, str]:
-    """The renames of `--columns`.
+def _asked_for(request: Request, found: Diagnosis) -> Diagnosis:
+    """Without what --behaviour answers."""
+    if request.behaviour == "column":
+        return found
+    return replace(found, findings=tuple(one for one in found if one.code != NO_BEHAVIOUR))
 
-    >>> parse_columns("episode=stay_id, state=ward")
-    {'episode': 'stay_id', 'state': 'ward'}
-    """
-    pairs = [part.partition("=") for part in text.split(",") if part.strip()]
-    wrong = [ours for ours, equals, theirs in pairs if not equals or not theirs.strip()]
-    if wrong:
-        raise OptionError(
-            f"--columns takes our=yours, separated by commas; found {wrong[0].strip()!r} without a name.",
-            fix="For example --columns episode=stay_id,state=ward.",
+
+def _document(found: Diagnosis, commands: dict[str, str]) -> dict[str, Any]:
+    findings = [{**one.to_dict(), "command": commands[one.code]} for one in found]
+    return {**found.to_dict(), "findings": findings}
+
+
+def _show_rows(table: LogTable, found: Diagnosis, code: str) -> int:
+    """The rows of a finding as CSV, with their numbers; the first rows where it is about all of them."""
+    import pyarrow as pa
+    import pyarrow.csv as csv
+
+    wanted = _finding(found, code.strip().upper())
+    rows = wanted.all_rows if wanted.count else range(min(table.n_rows, FIRST_ROWS))
+    numbers = pa.array(list(rows), pa.int64())
+    columns = {theirs: table.arrow(ours).take(numbers) for ours, theirs in table.names.items()}
+    sink = pa.BufferOutputStream()
+    csv.write_csv(pa.table({"row": numbers, **columns}), sink)
+    tell(sink.getvalue().to_pybytes().decode().rstrip("\n"))
+    return 0
+
+
+def _finding(found: Diagnosis, code: str) -> Finding:
+    for one in found:
+        if one.code == code:
+            return one
+    codes = ", ".join(one.code for one in found) or "none at all"
+    raise OptionError(
+        f"--rows {code}: the doctor has no such finding here; it has {codes}.", fix="Name one of these."
+    )
+
+
+def _write(path: Path, mended: Mended, as_json: bool) -> int:
+    """The mended log and, inside it and beside it, the record of what was changed."""
+    changes = [change.to_dict() for change in mended.changes]
+    record = json_text.dumps({"schema": SCHEMA, "changes": changes}, indent=2)
+    _write_parquet(path, mended.table, record)
+    beside = path.with_name(path.name + CHANGES)
+    with writing(beside):
+        write_text(beside, record + "\n")
+    if as_json:
+        out_json({"written": str(path), "changes": changes, "left": mended.diagnosis.to_dict()})
+    else:
+        tell_words(
+            f"Written: {path} ({how_many(mended.table.num_rows, 'row')}); the record of changes: {beside}"
         )
-    return {ours.strip(): theirs.strip() for ours, _, theirs in pairs}
+        for change in mended.changes:
+            column = f"{change.column}: " if change.column else ""
+            tell_words(
+                f"  {column}{change.what}" + (f" ({how_many(change.rows, 'row')})" if change.rows else "")
+            )
+        left = Invocation(path)
+        tell("\nWhat is left:")
+        tell_words(mended.diagnosis.written({one.code: left.command_for(one) for one in mended.diagnosis}))
+    return 0 if mended.diagnosis.ok else FOUND_ERRORS
 
 
-def doctor_command(log: Path, target: Path | None = None, columns: str = "") -> str:
-    """The command that examines a log, ready to be pasted, with the options that were given.
+def _write_parquet(path: Path, table: Any, record: str) -> None:
+    import pyarrow.parquet as pq
 
-    >>> doctor_command(Path("my log.csv"), columns="episode=stay_id")
-    "deadweight doctor 'my log.csv' --columns episode=stay_id"
-    """
-    words = ["deadweight", "doctor", str(log)]
-    words += [] if target is None else ["--target", str(target)]
-    words += ["--columns", columns] if columns else []
-    return shlex.join(words)
+    metadata = {**(table.schema.metadata or {}), METADATA: record.encode()}
+    with writing(path):
+        write_whole(path, lambda there: pq.write_table(table.replace_schema_metadata(metadata), there))
 
 
 def _unreadable(source: str, error: DeadweightError) -> dict[str, object]:

@@ -1,16 +1,29 @@
-"""`deadweight domains`: the four domains with their sizes and exact values."""
+"""`deadweight domains`: the domains with states, and those with features, with their sizes and values."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from deadweight.cli.tables import print_table
-from deadweight.domains import Problem, deterministic_lift, inventory, stochastic_lift, taxi
-from deadweight.negligible.lift import lift
+from deadweight.cli.output import tell_words
+from deadweight.cli.terminal_tables import print_table
+from deadweight.domains import (
+    Problem,
+    cart_pole,
+    continuous_lift,
+    deterministic_lift,
+    inventory,
+    navigation,
+    sepsis_like,
+    stochastic_lift,
+    taxi,
+)
+from deadweight.domains.feature_problem import TRUTH_EPISODES, FeatureProblem
+from deadweight.negligible.lift_states import lift
 
 SIZES = (7, 9, 11, 13, 15, 17)
 HORIZONS = (10, 50, 250, 1000)
-HEADINGS = ("domain", "states", "actions", "horizon", "value of pi_e", "value of pi_b", "lift states")
+HEADINGS = ("domain", "states", "actions", "horizon", "lift states", "value of pi_e", "value of pi_b")
+FEATURE_HEADINGS = ("domain", "features", "actions", "horizon", "value of pi_e", "value of pi_b")
 
 
 def problems() -> Iterator[Problem]:
@@ -29,10 +42,27 @@ def row(problem: Problem) -> tuple[str, ...]:
         problem.name,
         f"{mdp.n_states:,}",
         str(mdp.n_actions),
-        "until the end" if problem.horizon is None else f"{problem.horizon:,}",
+        "until end" if problem.horizon is None else f"{problem.horizon:,}",
+        ranges(lift(mdp).states),
         f"{problem.true_value:.10f}",
         f"{problem.behaviour_value:.10f}",
-        ranges(lift(mdp).states),
+    )
+
+
+def feature_problems() -> Iterator[FeatureProblem]:
+    """Every domain whose states are described by features, as it comes."""
+    yield from (made() for made in (continuous_lift, navigation, cart_pole, sepsis_like))
+
+
+def feature_row(problem: FeatureProblem) -> tuple[str, ...]:
+    """One line of the second table, values with two standard errors."""
+    return (
+        problem.name,
+        str(len(problem.feature_names)),
+        str(len(problem.world.action_names)),
+        f"{problem.horizon:,}",
+        f"{problem.true_value:.4f} +- {2 * problem.true_value_error:.4f}",
+        f"{problem.behaviour_value:.4f} +- {2 * problem.behaviour_value_error:.4f}",
     )
 
 
@@ -52,5 +82,10 @@ def ranges(indices: list[int]) -> str:
 
 
 def domains() -> None:
-    """Print the domains with sizes, horizons, exact values of both policies, and lift states."""
-    print_table(HEADINGS, [row(problem) for problem in problems()], left=(0, len(HEADINGS) - 1))
+    """Print the domains with sizes, horizons, values of both policies, and lift states.
+
+    Values of domains with states are exact; those of domains with features are means of simulated returns.
+    """
+    print_table(HEADINGS, [row(problem) for problem in problems()], left=(0, 4))
+    tell_words(f"\nWith features, by {TRUTH_EPISODES:,} simulated returns, give or take two standard errors:")
+    print_table(FEATURE_HEADINGS, [feature_row(problem) for problem in feature_problems()])

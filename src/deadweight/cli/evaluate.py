@@ -7,45 +7,35 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deadweight.cli.before import check_behaviour, check_file, check_number
-from deadweight.cli.doctor import doctor_command, parse_columns
-from deadweight.cli.ends import assume, parse_time_limit
-from deadweight.cli.output import out_json, say, tell
-from deadweight.cli.streams import Ticker, is_streamed, streamed_behaviour
-from deadweight.cli.tables import print_table
-from deadweight.doctor import Diagnosis, examine, examine_part
-from deadweight.errors import DataError, OptionError, did_you_mean
+from deadweight.cli.before import check_file, check_number
+from deadweight.cli.log_options import LogOptions, say_findings
+from deadweight.cli.output import out_json, say, tell, tell_words
+from deadweight.cli.terminal_tables import print_table
+from deadweight.cut_bounds import cut_bounds
+from deadweight.errors import OptionError, did_you_mean, how_many
 from deadweight.estimate import evaluate as evaluate_log
 from deadweight.estimators.names import estimator_of
 from deadweight.inference import check_interval
-from deadweight.io import read_policy
 from deadweight.io.findings import Finding
-from deadweight.io.open import open_log
-from deadweight.io.table import LogTable
-from deadweight.log.interface import LogLike, in_memory
-from deadweight.log.trajectories import Trajectories
-from deadweight.mdp.tabular import check_gamma
-from deadweight.negligible.automatic import read_rule
-from deadweight.policy.behaviour import cross_fitted_propensities
+from deadweight.log.interface import LogLike, as_log
 from deadweight.policy.policies import TabularPolicy
+from deadweight.question.asking import Policy
+from deadweight.question.cut_weights import CutWeights
 from deadweight.question.options import read_options
 from deadweight.results import Verdict, remarks
+from deadweight.results.cut_bounds_data import CutBounds
 from deadweight.results.evaluation import HEADINGS, Evaluation
 
 GATES = ("better", "worse", "cannot tell", "not-worse")
 GATE_CLOSED = 1
+ASSUMED = {"DW248"}  # findings that were said as assumptions when the log was opened
 
 
-@dataclass(frozen=True)
-class Request:
+@dataclass(frozen=True, kw_only=True)
+class Request(LogOptions):
     """The options of the command, as they were typed."""
 
-    log: Path
-    target: Path | None
-    behaviour: str
     estimators: str
-    drop: str
-    gamma: float
     interval: str
     level: float
     return_range: str
@@ -54,105 +44,100 @@ class Request:
     report: Path | None
     title: str | None
     min_effect: float
-    columns: str
-    json: bool
-    workers: int = 1
-    ray_address: str | None = None
-    stream: bool | None = None
-    time_limit: str = "infer"
+    cut_range: str = ""
+    cut_weights: str | None = None
+    reward: str | None = None
 
 
 def evaluate(request: Request) -> int:
     """Evaluate and print; the exit code is 1 only if a gate was asked for and the verdict is another."""
     check(request)
-    time_limit = parse_time_limit(request.time_limit)
-    target = None if request.target is None else read_policy(str(request.target))
-    streamed = is_streamed(
-        request.log, request.stream, request.workers, request.ray_address, request.behaviour, request.drop
-    )
-    pi_b = streamed_behaviour(request.behaviour) if streamed else None
+    target = request.target()
     findings: list[Finding] = []
-
-    def look(table: LogTable, whole: bool) -> None:
-        findings.extend(_sound(request, examine(table, target, time_limit)) if whole else examine_part(table))
-
-    with open_log(
-        request.log,
-        columns=parse_columns(request.columns),
-        workers=request.workers,
-        ray_address=request.ray_address,
-        stream=streamed,
-        watch=Ticker().tell,
-        time_limit=time_limit,
-        tell=assume,
-        look=look,
-    ) as log:
-        if not streamed:
-            log, pi_b = behaviour_of(log, request.behaviour)
-            _say(f"Evaluating {log.n_episodes:,} episodes ({log.n_steps:,} steps) ...")
-        return _show(request, _evaluated(request, log, target, pi_b), tuple(findings))
-
-
-def _sound(request: Request, found: Diagnosis) -> tuple[Finding, ...]:
-    """What the doctor says about a log without errors."""
-    if not found.ok:
-        raise DataError(
-            f"{request.log} cannot be evaluated: {found.errors[0].problem}"
-            + (f" ({len(found.errors) - 1} more errors.)" if len(found.errors) > 1 else ""),
-            fix="See all of them, with what to do, by: "
-            + doctor_command(request.log, request.target, request.columns),
-        )
-    return found.findings
+    with request.opened(request.look_into(findings, target)) as (log, pi_b):
+        found = as_log(log)
+        if found.known is not None:
+            episodes = how_many(sum(found.known.sizes), "episode")
+            say(f"Evaluating {episodes} ({how_many(found.n_steps, 'step')}) ...")
+        ev = _evaluated(request, log, target, pi_b)
+        bounds = _bounds(request, log, target, pi_b) if request.cut_range else None
+        return _show(request, ev, tuple(findings), bounds)
 
 
 def check(request: Request) -> None:
     """Refuse, before any work, what would be refused after it."""
+    request.check()
     if request.gate is not None and request.gate not in GATES:
         raise OptionError(
             f"--gate must be one of {', '.join(GATES)}; found {request.gate!r}."
-            f"{did_you_mean(request.gate, GATES)}"
+            f"{did_you_mean(request.gate, GATES)}",
+            fix="For example --gate better; in quotes: --gate 'cannot tell'.",
         )
     if not 0 <= request.min_effect < math.inf:
-        raise OptionError(f"--min-effect must be a finite number of at least 0; found {request.min_effect}.")
+        raise OptionError(
+            f"--min-effect must be a finite number of at least 0; found {request.min_effect}.",
+            fix="For example --min-effect 0.5.",
+        )
     for name in _names(request.estimators) or ():
         estimator_of(name)
-    if request.drop != "none":
-        read_rule(request.drop)
-    check_gamma(request.gamma)
-    check_interval(_interval(request), request.level, read_options(_range_option(request.return_range)))
+    check_interval(_interval(request), request.level, read_options(_options(request)))
     _baseline(request.baseline)
-    parse_columns(request.columns)
-    check_behaviour(request.behaviour)
+    if request.cut_range:
+        _two_numbers(request.cut_range, "--cut-range")
     if request.report is not None:
-        check_file(request.report, read=(request.log, request.target))
+        check_file(request.report, read=(request.given.log, request.given.target))
 
 
-def _evaluated(
-    request: Request, log: LogLike, target: TabularPolicy | None, pi_b: TabularPolicy | None
-) -> Evaluation:
-    return evaluate_log(
-        log,
-        target,
-        pi_b,
-        _names(request.estimators),
-        _drop(request.drop),
-        baseline=_baseline(request.baseline),
-        gamma=request.gamma,
-        interval=_interval(request),
-        level=request.level,
-        background=request.report is not None,
-        **_range_option(request.return_range),
-    )
+def _evaluated(request: Request, log: LogLike, target: TabularPolicy | None, pi_b: Policy) -> Evaluation:
+    names, background = _names(request.estimators), request.report is not None
+    return evaluate_log(log, target, pi_b, names, background=background, **_settings(request))
 
 
-def _show(request: Request, ev: Evaluation, findings: tuple[Finding, ...]) -> int:
+def _settings(request: Request) -> dict[str, Any]:
+    return {
+        "drop": request.drop_rule,
+        "baseline": _baseline(request.baseline),
+        "gamma": request.gamma,
+        "interval": _interval(request),
+        "level": request.level,
+        **_options(request),
+    }
+
+
+def _bounds(request: Request, log: LogLike, target: TabularPolicy | None, pi_b: Policy) -> CutBounds:
+    remaining = _two_numbers(request.cut_range, "--cut-range")
+    names = _names(request.estimators)
+    return cut_bounds(log, target, pi_b, names, remaining=remaining, **_settings(request))
+
+
+def _show(
+    request: Request, ev: Evaluation, findings: tuple[Finding, ...], bounds: CutBounds | None = None
+) -> int:
     """Write and print; the exit code."""
-    written = None if request.report is None else ev.report(request.report, request.title)
+    written = None if request.report is None else ev.report(request.report, request.title, request.reward)
+    opens = request.gate is None or is_open(request.gate, ev.verdict, request.min_effect)
     if request.json:
-        out_json(_document(ev, findings, written))
+        cut = {} if bounds is None else {"cut": bounds.to_dict()}
+        gate = {} if request.gate is None else {"gate": {"asked": request.gate, "open": opens}}
+        out_json({**_document(ev, findings, written), **cut, **gate})
     else:
         _print(ev, findings, written)
-    return 0 if request.gate is None or is_open(request.gate, ev.verdict, request.min_effect) else GATE_CLOSED
+        if bounds is not None:
+            tell_words(f"\nCut episodes:\n{bounds}")
+        if request.gate is not None:
+            tell(gate_words(request.gate, opens, request.min_effect))
+    return 0 if opens else GATE_CLOSED
+
+
+def gate_words(gate: str, opens: bool, least: float = 0.0) -> str:
+    """What a gate does, for whoever reads the log of a pipeline.
+
+    >>> gate_words("better", False, 0.5)
+    'Gate better, by more than 0.5: closed, exit code 1.'
+    """
+    by = {"better": "by more than", "worse": "by more than", "not-worse": "by no more than"}.get(gate)
+    asked = f"{gate}, {by} {least:g}" if least and by else gate
+    return f"Gate {asked}: " + ("open, exit code 0." if opens else f"closed, exit code {GATE_CLOSED}.")
 
 
 def is_open(gate: str, found: Verdict, least: float = 0.0) -> bool:
@@ -169,21 +154,6 @@ def is_open(gate: str, found: Verdict, least: float = 0.0) -> bool:
     return {"better": better, "worse": worse, "cannot tell": not (better or worse)}[gate]
 
 
-def behaviour_of(log: LogLike, choice: str) -> tuple[Trajectories, TabularPolicy | None]:
-    """The log and pi_b by "column" (logged propensities), "counts" (estimated) or a file."""
-    log = in_memory(log)[0]
-    if choice == "column":
-        if log.propensities is None:
-            raise DataError(
-                "The log has no column behaviour_prob, and --behaviour was not given.",
-                fix="Add the column, or use --behaviour counts to estimate it, or --behaviour FILE.",
-            )
-        return log, None
-    if choice == "counts":
-        return log.with_propensities(cross_fitted_propensities(log)), None
-    return log, read_policy(choice)
-
-
 def _names(text: str) -> list[str] | None:
     names = [name.strip() for name in text.split(",") if name.strip()]
     return names or None
@@ -193,32 +163,38 @@ def _interval(request: Request) -> str | None:
     return None if request.interval == "none" else request.interval
 
 
-def _drop(text: str) -> str | None:
-    return None if text == "none" else text
-
-
 def _baseline(text: str) -> float | None:
     if text == "behaviour":
         return None
     try:
         value = float(text)
     except ValueError:
-        raise OptionError(f"--baseline must be 'behaviour' or a number; found {text!r}.") from None
+        raise OptionError(
+            f"--baseline must be 'behaviour' or a number; found {text!r}.",
+            fix="For example --baseline 0.75, or --baseline behaviour.",
+        ) from None
     check_number(value, "--baseline")
     return value
 
 
-def _range_option(text: str) -> dict[str, Any]:
-    if not text:
-        return {}
+def _options(request: Request) -> dict[str, Any]:
+    text = request.return_range
+    possible = {"return_range": _two_numbers(text, "--return-range")} if text else {}
+    return possible if request.cut_weights is None else {**possible, "cut_weights": request.cut_weights}
+
+
+def _two_numbers(text: str, option: str) -> tuple[float, float]:
     try:
         lowest, highest = (float(end) for end in text.split(","))
     except ValueError:
+        what = (
+            "possible return" if option == "--return-range" else "that a cut episode could still have earned"
+        )
         raise OptionError(
-            f"--return-range takes the lowest and the highest possible return; found {text!r}.",
-            fix="For example --return-range 0,1.",
+            f"{option} takes the lowest and the highest {what}; found {text!r}.",
+            fix=f"For example {option} 0,1.",
         ) from None
-    return {"return_range": (lowest, highest)}
+    return lowest, highest
 
 
 def _document(ev: Evaluation, findings: tuple[Finding, ...], written: Path | None) -> dict[str, Any]:
@@ -231,26 +207,23 @@ def _document(ev: Evaluation, findings: tuple[Finding, ...], written: Path | Non
 
 
 def _print(ev: Evaluation, findings: tuple[Finding, ...], written: Path | None) -> None:
+    say_findings(finding for finding in findings if finding.code not in ASSUMED)
     print_table(HEADINGS, ev.rows(), left=(0, len(HEADINGS) - 1))
     tell(f"\nVerdict: {ev.verdict.answer}.")
     for reason in ev.verdict.sentences:
-        tell(f"  {reason}")
+        tell_words(f"  {reason}")
     flags = remarks((estimate.about, estimate.flags) for estimate in ev.estimates.values())
     if flags:
         tell("\nFlags:")
     for flag, names, said in flags:
-        tell(f"  {flag} ({', '.join(names)}): {said}")
-    for finding in findings:
-        _say(f"{finding.severity.capitalize()} {finding.code}: {finding.problem}")
+        tell_words(f"  {flag} ({', '.join(names)}): {said}")
     conventions = ev.conventions
-    tell(
+    tell_words(
         f"\nConventions: ended episodes {conventions['finished']}, gamma {conventions['gamma']:g}, drop "
         f"{conventions['drop']}, {conventions['level']:.0%} interval {conventions['interval']}"
         + ("." if conventions["time_limit"] is None else f", time limit {conventions['time_limit']:,} steps.")
     )
+    if conventions["cut_weights"] is not None:
+        tell_words(f"Cut episodes: {CutWeights(**conventions['cut_weights']).sentence}")
     if written is not None:
         tell(f"Report: {written}")
-
-
-def _say(text: str) -> None:
-    say(text)

@@ -10,16 +10,19 @@ import errno
 import json
 import math
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from deadweight.log.labels import plain
 from deadweight.terminal import printable
 
 SCHEMA = 2
 """Version of all JSON documents."""
+COMMANDS = ("Run: ", "See: ")
+"""What a line begins with that is to be pasted."""
 
 
 def tell(text: str = "") -> None:
@@ -29,7 +32,45 @@ def tell(text: str = "") -> None:
 
 def say(text: str) -> None:
     """A line beside the result: progress, warnings, errors."""
-    sys.stderr.write(printable(text) + "\n")
+    sys.stderr.write(fitted(printable(text), terminal_width(sys.stderr)) + "\n")
+
+
+def tell_words(text: str) -> None:
+    """Sentences of the result: at a terminal lines end between words."""
+    sys.stdout.write(fitted(printable(text), terminal_width(sys.stdout)) + "\n")
+
+
+def terminal_width(stream: Any) -> int | None:
+    """Columns of the terminal that a stream is; None if it is a file or a pipe, which take any width."""
+    return shutil.get_terminal_size().columns if stream.isatty() else None
+
+
+def fitted(text: str, width: int | None) -> str:
+    r"""The text with lines that end between words; commands stay in one piece, to be pasted.
+
+    >>> print(fitted("  One sentence, indented.\n  Run: deadweight doctor log.csv", 16))
+      One sentence,
+        indented.
+      Run: deadweight doctor log.csv
+    """
+    if width is None:
+        return text
+    return "\n".join(_fitted_line(line, width) for line in text.split("\n"))
+
+
+def _fitted_line(line: str, width: int) -> str:
+    words = line.lstrip(" ")
+    if len(line) <= width or words.startswith(COMMANDS):
+        return line
+    indent = line[: len(line) - len(words)]
+    return textwrap.fill(
+        words,
+        max(width, len(indent) + 20),
+        initial_indent=indent,
+        subsequent_indent=2 * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def out_json(document: Mapping[str, Any]) -> None:
@@ -41,6 +82,8 @@ def out_json(document: Mapping[str, Any]) -> None:
 
 def _plain(value: Any) -> Any:
     """The value in what JSON knows: no infinity, no NaN, no numbers of other libraries."""
+    from deadweight.log.labels import plain  # brings numpy, for which `--help` need not wait
+
     value = plain(value)
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}

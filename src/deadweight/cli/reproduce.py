@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from deadweight.cli.output import say, tell
-from deadweight.cli.tables import print_table
+from deadweight.cli.output import say, tell, tell_words
+from deadweight.cli.terminal_tables import print_table
 from deadweight.errors import MissingExtra, OptionError, did_you_mean
 from deadweight.studies.reproduction.cells import Cell
 from deadweight.studies.reproduction.figures import can_draw
@@ -38,20 +38,25 @@ def reproduce(
         stores = carry_out(work, advance, say)
     shown = publish(target, work, stores, say)
     for name, cells in shown.items():
-        _show(name, work.protocol.name, cells)
+        _show(name, work, cells)
     _remarks(target, work)
 
 
-def _show(name: str, protocol: str, cells: Sequence[Cell]) -> None:
+def _show(name: str, work: Work, cells: Sequence[Cell]) -> None:
     table = TABLES[name]
-    tell(f"\n{name}: {table.title}, protocol {protocol}. Mean squared errors{_normalised(name)}.")
+    every = EXPERIMENTS[table.experiment].runs
+    runs = f"{every if work.runs is None else min(work.runs, every)} of {every} runs"
+    tell_words(
+        f"\n{name}: {table.title}, protocol {work.protocol.name}. Mean squared errors of {runs}"
+        f"{_normalised(name)}."
+    )
     labels = list(dict.fromkeys(cell.estimator for cell in cells))
     rows = [
         [str(row), *(number(cell.measured.value) for cell in cells if cell.row == row)]
         for row in dict.fromkeys(cell.row for cell in cells)
     ]
     print_table([EXPERIMENTS[table.experiment].setting, *labels], rows)
-    tell(summary(cells))
+    tell_words(summary(cells))
 
 
 def _normalised(name: str) -> str:

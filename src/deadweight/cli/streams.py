@@ -1,21 +1,16 @@
-"""What the commands do with logs that are too large to be read whole: parts, workers, and progress."""
+"""What the commands do with logs that are too large to be read whole: parts and workers."""
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
-from deadweight.cli.output import say
+from deadweight.cli.before import old_policy_files
 from deadweight.errors import DataError, OptionError
 from deadweight.io import read_policy
 from deadweight.io.findings import LogProblem
 from deadweight.io.open import LARGE
 from deadweight.io.parquet import are_parquet, count_rows
-from deadweight.io.stream import Progress
 from deadweight.policy.policies import TabularPolicy
-
-SECONDS_BETWEEN = 2.0
-
 
 # Rules that need all episodes of a state together; see docs/streaming.md.
 IN_MEMORY = ("covariance", "return-test")
@@ -43,7 +38,8 @@ def is_streamed(
         return wanted
     if workers > 1 or ray_address is not None:
         return True
-    if behaviour == "counts" or drop.startswith(IN_MEMORY):
+    several = old_policy_files(behaviour) is not None
+    if several or behaviour == "learned" or drop.startswith(IN_MEMORY):
         return False
     try:
         return count_rows([log]) > LARGE
@@ -52,28 +48,16 @@ def is_streamed(
 
 
 def streamed_behaviour(choice: str) -> TabularPolicy | None:
-    """pi_b of a log that is read in parts: a file, or None for the column."""
-    if choice == "counts":
+    """pi_b of a log that is read in parts: a file, or None for the column and for counts."""
+    if choice == "learned":
         raise DataError(
-            "Propensities from counts need the log in memory: each episode's are estimated from the others.",
-            fix="Use --no-stream, log behaviour_prob, or give a policy with --behaviour FILE.",
+            "A behaviour policy that is learned needs the log in memory: each episode's comes from others.",
+            fix="Use --no-stream, log behaviour_prob, or use --behaviour counts.",
         )
-    return None if choice == "column" else read_policy(choice)
-
-
-class Ticker:
-    """Progress in lines, every few seconds; short work says nothing."""
-
-    def __init__(self) -> None:
-        self._last = time.monotonic()
-
-    def tell(self, progress: Progress) -> None:
-        """Say how far it is, if the last word was long enough ago."""
-        now = time.monotonic()
-        if now - self._last < SECONDS_BETWEEN or progress.rows == 0:
-            return
-        self._last = now
-        say(
-            f"{progress.what}: {progress.rows:,} of {progress.of:,} rows, "
-            f"{progress.rows_per_second / 1e6:.1f} million a second"
+    if old_policy_files(choice) is not None:
+        raise DataError(
+            "Several old policies need the log in memory: each step's probability depends on those before "
+            "it, and on all episodes' ids.",
+            fix="Use --no-stream, or log behaviour_prob.",
         )
+    return None if choice in ("column", "counts") else read_policy(choice)

@@ -1,0 +1,216 @@
+"""`deadweight demo`: a ward, three new rules for it, and verdicts that can be compared with the truth."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from deadweight.cli.output import out_json, tell, terminal_width
+from deadweight.cli.terminal_tables import print_table
+from deadweight.errors import how_many
+from deadweight.estimate import evaluate
+from deadweight.log.trajectories import Trajectories
+from deadweight.results.evaluation import Evaluation
+from deadweight.studies.ward import CALM, OLD, RULES, Rule, Ward, ward
+
+# The methods whose intervals are counted, in words.
+METHODS = {
+    "BEHAVIOUR": "the average of the log, as if nothing changed",
+    "WIS": "plain weights, for whole stays",
+    "WSIS": "weights of the days that matter, for whole stays",
+    "WPDIS": "plain weights, day by day",
+    "WDRSIS": "weights of the days that matter, and a model",
+    "DM": "a model of the ward alone",
+    "BLEND": "the blend of them, behind the verdict",
+}
+NAMES = tuple(METHODS)
+REWARD = "share of patients who go home well"
+WIDTH = 100
+
+
+@dataclass(frozen=True)
+class Holds:
+    """Over several logs and all rules: how often an interval holds the truth, and how wide it is."""
+
+    times: int
+    of: int
+    width: float
+
+
+def ward_demo(patients: int, seed: int, logs: int, report: Path, json: bool) -> None:
+    """Simulate, evaluate three rules, print the story, and write the report of the first rule."""
+    world, seeds = ward(), np.random.SeedSequence(seed).spawn(logs)
+    log = world.sample(patients, seeds[0])
+    found = {rule: _evaluated(log, rule) for rule in RULES}
+    rounds = [found, *_repeated(world, patients, seeds[1:])]
+    holds = {name: _holds(world, rounds, name) for name in NAMES}
+    written = found[RULES[0]].report(
+        report, f"Demo: may the ward {RULES[0].name}?", REWARD, world.truth(RULES[0])
+    )
+    if json:
+        out_json(_document(world, found, rounds, holds, written))
+        return
+    _tell_question(world, log)
+    _tell_verdicts(world, found)
+    _tell_weights(world, found[CALM])
+    _tell_repeated(world, rounds, holds)
+    tell(f"\nReport on '{RULES[0].name}', with the truth marked: {written}")
+    # After `make demo` the command is in .venv/bin, where no shell looks.
+    program = "deadweight" if shutil.which("deadweight") else sys.argv[0]
+    tell(f"Your own log: {program} doctor log.csv")
+    tell(f"        then: {program} evaluate log.csv --target policy.csv")
+
+
+def _evaluated(log: Trajectories, rule: Rule, background: bool = True) -> Evaluation:
+    return evaluate(log, rule.policy, None, NAMES, return_range=(0, 1), background=background)
+
+
+def _repeated(
+    world: Ward, patients: int, seeds: Sequence[np.random.SeedSequence]
+) -> list[dict[Rule, Evaluation]]:
+    logs = [world.sample(patients, seed) for seed in seeds]
+    return [{rule: _evaluated(log, rule, background=False) for rule in RULES} for log in logs]
+
+
+def _holds(world: Ward, rounds: Sequence[dict[Rule, Evaluation]], name: str) -> Holds:
+    inside, widths = [], []
+    for one in rounds:
+        for rule, ev in one.items():
+            lower, upper = ev[name].interval or (np.nan, np.nan)
+            inside.append(lower <= world.truth(rule) <= upper)
+            widths.append(upper - lower)
+    return Holds(sum(inside), len(inside), float(np.mean(widths)))
+
+
+def is_right(world: Ward, rule: Rule, answer: str) -> bool:
+    """Whether a verdict agrees with the truth; one that does not decide is never wrong."""
+    truly_better = world.truth(rule) > world.truth(OLD)
+    return answer == "cannot tell" or (answer == "better") == truly_better
+
+
+def _tell_question(world: Ward, log: Trajectories) -> None:
+    home = float(log.rewards.sum()) / log.n_episodes
+    paragraph(
+        "A ward, simulated, so that the truth is known. Every day each patient is watched or treated. The "
+        f"old rule {OLD.words}. Of {log.n_episodes:,} patients, {_of_100(home)} of 100 went home well; the "
+        "others went to intensive care. Three new rules are proposed, and nobody has followed them yet. "
+        "Which of them may we try, judged only from the log of the old rule?"
+    )
+    tell()
+    print_table(("new rule", "what it does"), [(rule.name, rule.words) for rule in RULES], left=(0, 1))
+
+
+def _tell_verdicts(world: Ward, found: dict[Rule, Evaluation]) -> None:
+    tell("\nOf 100 patients, so many would go home well:\n")
+    rows = []
+    for rule, ev in found.items():
+        lower, upper = ev.headline.interval or (np.nan, np.nan)
+        right = "right" if is_right(world, rule, ev.verdict.answer) else "WRONG"
+        rows.append(
+            [
+                rule.name,
+                _of_100(ev.headline.value),
+                f"{_of_100(lower)} to {_of_100(upper)}",
+                ev.verdict.answer,
+                _of_100(world.truth(rule)),
+                right,
+            ]
+        )
+    headings = ("new rule", "estimate", "95 % interval", "verdict", "truth", "verdict is")
+    print_table(headings, rows, left=(0, 3, 5))
+    tell(f"The old rule: {_of_100(world.truth(OLD))} in truth.")
+    gap = abs(world.truth(CALM) - world.truth(OLD))
+    paragraph(
+        f"\n'{CALM.name}' differs from the old rule by {_of_100(gap)} patients of 100 in truth: too little "
+        "for a log of this size, and the verdict says so."
+    )
+
+
+def _tell_weights(world: Ward, ev: Evaluation) -> None:
+    """Why plain weights fail, and what is dropped."""
+    plain, kept = ev["WIS"], ev["WSIS"]
+    lower, upper = plain.interval or (np.nan, np.nan)
+    days = ev.background.data.steps / ev.n_episodes
+    paragraph(
+        f"\nWhy not simply weight the log? A stay counts for more if the new rule would have done the same, "
+        f"with a factor for each day; and the factors of {days:.0f} days are multiplied. For '{CALM.name}' "
+        f"{plain.ess or 0:.0f} of {ev.n_episodes:,} patients then count for nearly everything: plain weights "
+        f"say {_of_100(plain.value)}, somewhere from {_of_100(lower)} to {_of_100(upper)}, where the truth "
+        f"is {_of_100(world.truth(CALM))}."
+    )
+    if not kept.dropped:
+        return
+    *others, last = (str(label) for label in kept.dropped)
+    states = f"{', '.join(others)} or {last}" if others else last
+    lower, upper = kept.interval or (np.nan, np.nan)
+    paragraph(
+        f"What is dropped, and why: on days when a patient is {states} the log shows that it hardly matters "
+        f"which of the two rules decides. The factors of those days are dead weight. Without them "
+        f"{kept.ess or 0:.0f} patients count, and the same weights say {_of_100(kept.value)}, from "
+        f"{_of_100(lower)} to {_of_100(upper)}."
+    )
+
+
+def _tell_repeated(world: Ward, rounds: Sequence[dict[Rule, Evaluation]], holds: dict[str, Holds]) -> None:
+    paragraph(
+        f"\nThe same with {how_many(len(rounds), 'log')} and all three rules: how often is the truth in the "
+        "interval?"
+    )
+    tell()
+    rows = [
+        [name, METHODS[name], f"{found.times} of {found.of}", _of_100(found.width)]
+        for name, found in holds.items()
+    ]
+    print_table(("method", "in words", "truth inside", "width, of 100"), rows, left=(0, 1))
+    answers = [(rule, ev.verdict.answer) for one in rounds for rule, ev in one.items()]
+    wrong = sum(not is_right(world, rule, answer) for rule, answer in answers)
+    for rule in RULES:
+        given = [answer for other, answer in answers if other is rule]
+        tell(
+            f"'{rule.name}': " + ", ".join(f"{given.count(a)} times {a}" for a in dict.fromkeys(given)) + "."
+        )
+    tell(f"Verdicts that are wrong: {wrong} of {len(answers)}.")
+
+
+def _document(
+    world: Ward,
+    found: dict[Rule, Evaluation],
+    rounds: Sequence[dict[Rule, Evaluation]],
+    holds: dict[str, Holds],
+    written: Path,
+) -> dict[str, object]:
+    policies = {
+        rule.name: {
+            "truth": world.truth(rule),
+            "verdicts": [one[rule].verdict.answer for one in rounds],
+            "right": is_right(world, rule, ev.verdict.answer),
+            **ev.to_dict(),
+        }
+        for rule, ev in found.items()
+    }
+    first = RULES[0]
+    return {
+        **found[first].to_dict(),
+        "truth": world.truth(first),
+        "old_rule": world.truth(OLD),
+        "logs": len(rounds),
+        "policies": policies,
+        "intervals": {n: {"holds": one.times, "of": one.of, "width": one.width} for n, one in holds.items()},
+        "report": str(written),
+    }
+
+
+def paragraph(text: str) -> None:
+    """A paragraph in lines that a terminal shows whole; a line break in front is kept."""
+    width = min(WIDTH, terminal_width(sys.stdout) or WIDTH)
+    tell("\n" * text.startswith("\n") + textwrap.fill(text.strip(), width))
+
+
+def _of_100(value: float) -> str:
+    return f"{100 * value:.1f}"
