@@ -16,9 +16,9 @@ import numpy as np
 from deadweight.domains import taxi
 from deadweight.estimate import answer, estimate
 from deadweight.estimators.names import estimator_of
-from deadweight.negligible.columns import level_by_level
+from deadweight.negligible.epsilon_path import epsilon_path
 from deadweight.negligible.levels import Levels, make_levels
-from deadweight.negligible.path import epsilon_path
+from deadweight.negligible.path_columns import level_by_level
 from deadweight.negligible.sweep import sweep
 from deadweight.question.core import Question
 from deadweight.sums.pairs import pair_policies

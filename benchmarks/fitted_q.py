@@ -1,0 +1,88 @@
+"""Error and time of the default against a plain fitted Q evaluation with a network of scikit-learn.
+
+    pip install 'deadweight[learners]'
+    python benchmarks/fitted_q.py --runs 10
+
+The plain one is what textbooks say: as many rounds as there are steps, in each of which one network for each
+action is fitted to reward plus the value of what follows, without folds, weights or an interval. Both see the
+same logs, with one thread (OMP_NUM_THREADS=1).
+"""
+
+import argparse
+import time
+import warnings
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.neural_network import MLPRegressor
+from sklearn.preprocessing import StandardScaler
+
+import deadweight as dw
+
+HIDDEN, MOST_ROUNDS = (64, 64), 200
+
+
+def fitted_q(log, pi_e, rounds, seed):
+    """The value of pi_e at the first states, by rounds of regression."""
+    names = [list(pi_e.action_labels).index(label) for label in log.action_labels]
+    probs = pi_e.probs[:, names]
+    scaler = StandardScaler().fit(log.features)
+    x = scaler.transform(log.features)
+    last = np.zeros(log.n_steps, dtype=bool)
+    last[log.offsets[1:] - 1] = True
+    after = np.append(np.arange(1, log.n_steps), 0)
+    cut = np.flatnonzero(~log.terminated)
+    beyond = scaler.transform(log.last_features[cut]) if cut.size else None
+    nets = [
+        MLPRegressor(hidden_layer_sizes=HIDDEN, max_iter=MOST_ROUNDS, warm_start=True, random_state=seed + a)
+        for a in range(log.n_actions)
+    ]
+    value, value_beyond = np.zeros(log.n_steps), np.zeros(len(cut))
+    for _ in range(rounds):
+        target = log.rewards + np.where(last, 0.0, value[after])
+        target[log.offsets[1:][cut] - 1] += value_beyond
+        for action, net in enumerate(nets):
+            net.fit(x[log.actions == action], target[log.actions == action])
+        value = (probs * np.column_stack([net.predict(x) for net in nets])).sum(axis=1)
+        if beyond is not None:
+            q = np.column_stack([net.predict(beyond) for net in nets])
+            value_beyond = (pi_e.last[cut][:, names] * q).sum(axis=1)
+    return value[log.offsets[:-1]].mean()
+
+
+def main() -> None:
+    """One line a problem and method."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--runs", type=int, default=10)
+    runs = parser.parse_args().runs
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    print("problem        method          RMSE     bias    CPU s a log")
+    for problem, episodes in ((dw.domains.cart_pole(50), 100), (dw.domains.sepsis_like(), 300)):
+        found = {"BLEND": [], "DM": [], "fitted Q, MLP": []}
+        seconds = dict.fromkeys(found, 0.0)
+        for seed in range(runs):
+            log = problem.sample(episodes, seed=1000 + seed)
+            began = time.process_time()
+            table = dw.evaluate(
+                log, problem.pi_e, problem.pi_b, ["BEHAVIOUR", "DM", "BLEND"], background=False
+            )
+            seconds["BLEND"] += time.process_time() - began
+            found["BLEND"].append(table["BLEND"].value)
+            began = time.process_time()
+            direct = dw.estimate("DM", log, problem.pi_e, problem.pi_b, interval=None)
+            seconds["DM"] += time.process_time() - began
+            found["DM"].append(direct.value)
+            began = time.process_time()
+            rows = problem.pi_e.on(log)
+            found["fitted Q, MLP"].append(fitted_q(log, rows, problem.horizon, seed))
+            seconds["fitted Q, MLP"] += time.process_time() - began
+        for name, values in found.items():
+            off = np.array(values) - problem.true_value
+            print(
+                f"{problem.name:14} {name:14} {np.sqrt((off**2).mean()):6.3f} {off.mean():+8.3f} "
+                f"{seconds[name] / runs:8.1f}"
+            )
+
+
+if __name__ == "__main__":
+    main()
