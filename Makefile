@@ -16,7 +16,7 @@ DEV_EXTRAS := figures frames gymnasium learners minari docs
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test lint format bench docs lock clean
+.PHONY: help setup demo test lint format bench docs wheel lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -47,6 +47,13 @@ bench: $(VENV)/.dev ## Time against plain references, as ratios
 docs: $(VENV)/.dev ## Build the pages into site/ (offline)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
+# One wheel for all of CPython from 3.11 on. Without a C compiler it would lack the kernel, so that is an error.
+wheel: $(VENV)/.core ## Build dist/deadweight-*.whl, with the compiled kernel
+	$(UV) build --quiet --wheel --no-build-isolation --python $(BIN)/python --out-dir dist
+	@$(BIN)/python -m zipfile -l dist/deadweight-*-abi3-*.whl | grep -q '_kernel.*\.\(so\|pyd\)' || { \
+		echo "The wheel has no kernel: install a C compiler and Python's headers."; exit 1; } >&2
+	@ls dist/*.whl
+
 lock: $(VENV)/.uv-$(UV_VERSION) ## Write the locks anew (UPGRADE=1 takes the latest versions)
 	$(COMPILE) pyproject.toml --output-file requirements.lock
 	$(COMPILE) pyproject.toml --group dev $(DEV_EXTRAS:%=--extra %) \
@@ -55,6 +62,8 @@ lock: $(VENV)/.uv-$(UV_VERSION) ## Write the locks anew (UPGRADE=1 takes the lat
 		--output-file requirements-ray.lock
 	echo "icu-sepsis>=2.0" | $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
 		--custom-compile-command "make lock" $(if $(UPGRADE),--upgrade) --no-deps --output-file requirements-sepsis.lock -
+	echo "obp==0.4.1" | $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+		--custom-compile-command "make lock" --no-deps --output-file requirements-fashion.lock -
 	@! grep -n '://' requirements*.lock || { echo "A lock names a host."; exit 1; }
 
 clean: ## Remove caches and built files (.venv stays)
