@@ -102,6 +102,7 @@ class Runner:
         """What a Python block prints; one with a title is a file, which later blocks can import."""
         if block.file:
             (self.folder / block.file).write_text(block.text, encoding="utf-8")
+            sys.modules.pop(Path(block.file).stem, None)  # another page may have a file of the same name
             return ""
         out = io.StringIO()
         # Blank lines in front, so that a traceback names the line of the page.
@@ -162,10 +163,10 @@ def only_checked(block: Block) -> bool:
 
 def with_codes(source: str) -> str:
     """A page with the table of the doctor's codes in its place, made from the checks."""
-    from deadweight.doctor.diagnosis import ON_THE_LOG, ON_THE_TABLE, ON_THE_TARGET
-    from deadweight.io.requirements import REQUIREMENTS
+    from deadweight.doctor.diagnosis import ON_THE_FEATURES, ON_THE_LOG, ON_THE_TABLE, ON_THE_TARGET
+    from deadweight.io.requirements import OF_FEATURES, REQUIREMENTS
 
-    checks = (*REQUIREMENTS, *ON_THE_TABLE, *ON_THE_LOG, *ON_THE_TARGET)
+    checks = (*REQUIREMENTS, *OF_FEATURES, *ON_THE_TABLE, *ON_THE_LOG, *ON_THE_TARGET, *ON_THE_FEATURES)
     rows = sorted({f"| {check.code} | {check.severity} | {check.title} |" for check in checks})
     table = "\n".join(["| code | severity | finding |", "| --- | --- | --- |", *rows])
     return re.sub(

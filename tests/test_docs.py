@@ -15,6 +15,7 @@ from deadweight.cli.app import app
 
 MOST_NOT_RUN = 3
 CLAIMS = ROOT / "docs" / "claims.md"
+NUMBER = re.compile(r"(?<![\w.])(\d[\d,]*(?:\.\d+)?)(?!\w)(\s?%)?")
 MARK = re.compile(r"(\S+(?: %)?)<!-- claim: ([a-z0-9-]+) -->")
 
 
@@ -42,6 +43,14 @@ def test_blocks_run_as_printed(path: Path, tmp_path: Path) -> None:
 def test_few_blocks_are_not_run() -> None:
     left_out = [(name_of(path), block.line) for path in pages() for block in Page(path).not_run]
     assert len(left_out) <= MOST_NOT_RUN, left_out
+
+
+def test_nothing_is_patched_on_a_page() -> None:
+    """An extension that needs a mock of something private is none."""
+    blocks = [(name_of(path), block) for path in pages() for block in Page(path).blocks]
+    assert [
+        (name, block.line) for name, block in blocks if re.search(r"patch|setattr|mock", block.text)
+    ] == []
 
 
 def check_commands_exist(block: Block) -> None:
@@ -93,11 +102,11 @@ def test_every_claim_has_a_command_that_exists_and_a_date() -> None:
     rows = claim_rows()
     assert rows
     for identity, cells in rows.items():
-        assert len(cells) == 4, identity
+        assert len(cells) == 5, identity
         for command in re.findall(r"`([^`]+)`", cells[2]):
             check_exists(command)
         assert re.search(r"`[^`]+`", cells[2]), f"{identity} names no command"
-        assert date.fromisoformat(cells[3]), identity
+        assert date.fromisoformat(cells[4]), identity
 
 
 @pytest.mark.parametrize("path", pages(), ids=name_of)
@@ -107,6 +116,23 @@ def test_marked_numbers_are_on_the_claims_page(path: Path) -> None:
         assert identity in rows, f"{name_of(path)} marks a claim {identity} that is not on the claims page"
         bare = number.strip("*_(),.;:`")
         assert bare in rows[identity][1], f"{name_of(path)}: {bare} is not in the claim {identity}"
+
+
+def numbers(text: str) -> list[set[float]]:
+    """All numbers of a text that are not part of a word; 94 % may also be written 0.94."""
+    found = NUMBER.findall(re.sub(r"<!--.*?-->", "", text))
+    values = [(float(digits.replace(",", "")), percent) for digits, percent in found]
+    return [{value, round(value / 100, 9)} if percent else {value} for value, percent in values]
+
+
+@pytest.mark.parametrize("identity", [name for name, cells in claim_rows().items() if "](" in cells[3]])
+def test_the_numbers_of_a_claim_stand_on_the_page_that_shows_them(identity: str) -> None:
+    _, claim, _, where, _ = claim_rows()[identity]
+    page = re.search(r"\]\((.+?)\)", where)
+    assert page is not None
+    shown = set().union(*numbers((CLAIMS.parent / page[1]).read_text(encoding="utf-8")))
+    missing = [sorted(each) for each in numbers(claim) if not each & shown]
+    assert missing == [], f"{identity}: {page[1]} does not have {missing}"
 
 
 def test_every_claim_is_made_somewhere() -> None:
