@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -233,6 +234,7 @@ def is_bearable(evidence: Evidence, misfit: float) -> bool:
     return misfit < BEARABLE * math.sqrt(float(evidence.covariance[alone, alone]))
 
 
+@lru_cache(maxsize=1024)
 def quantile(degrees: float, errors: float) -> float:
     """Of Student's t, where a normal distribution has so many standard errors.
 

@@ -25,6 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from deadweight.blend.candidates import (
     BASELINE,
@@ -49,20 +50,34 @@ WIDTH, NORMAL = 2.5, 1.959963984540054
 
 
 def blend(evidence: Evidence, level: float = 0.95) -> Blend:
-    """The mix of the estimates, at a confidence level.
+    """The mix of the estimates, at a confidence level."""
+    return Mixture(evidence).at(level)
+
+
+class Mixture:
+    """The mix of some estimates, at any confidence level; only the widths depend on it.
 
     With a model that is of no use the interval also holds all that weights alone leave open.
     """
-    mixed = _Mixer(evidence).blend(level)
-    if not evidence.useless:
-        return mixed
-    other = _Mixer(replace(evidence, weights_only=True, left_out=OF_MODEL)).blend(level)
-    apart = abs(other.value - mixed.value)
-    return replace(
-        mixed,
-        half_width=max(mixed.half_width, apart + other.half_width),
-        baseline_error=max(mixed.baseline_error, apart + other.baseline_error),
-    )
+
+    def __init__(self, evidence: Evidence) -> None:
+        self._mixer = _Mixer(evidence)
+        self._by_weights = None
+        if evidence.useless:
+            self._by_weights = _Mixer(replace(evidence, weights_only=True, left_out=OF_MODEL))
+
+    def at(self, level: float) -> Blend:
+        """The mix with the widths of this level."""
+        mixed = self._mixer.blend(level)
+        if self._by_weights is None:
+            return mixed
+        other = self._by_weights.blend(level)
+        apart = abs(other.value - mixed.value)
+        return replace(
+            mixed,
+            half_width=max(mixed.half_width, apart + other.half_width),
+            baseline_error=max(mixed.baseline_error, apart + other.baseline_error),
+        )
 
 
 def degrees_of(evidence: Evidence) -> float:
@@ -83,8 +98,7 @@ class _Mixer:
 
     def blend(self, level: float) -> Blend:
         evidence, candidates = self.evidence, self.candidates
-        mix = self._mix()
-        parts = self._parts(mix)
+        mix, parts = self._mix, self._parts
         farthest = max(parts, key=lambda part: part.beyond)
         shared = 0.0 if candidates.by_weights else abs(evidence.shared_bias)
         misfit = 0.0 if candidates.by_weights else evidence.misfit
@@ -107,6 +121,7 @@ class _Mixer:
             evidence.drops,
         )
 
+    @cached_property
     def _mix(self) -> FloatArray:
         candidates = self.candidates
         mix = candidates.unit[candidates.order[0]]
@@ -141,9 +156,10 @@ class _Mixer:
         """By how much Student's t is wider: weights alone are as sure as their effective episodes."""
         return quantile(self.candidates.degrees, WIDTH) / WIDTH if self.candidates.by_weights else 1.0
 
-    def _parts(self, mix: FloatArray) -> tuple[Part, ...]:
+    @cached_property
+    def _parts(self) -> tuple[Part, ...]:
         """The estimates with their shares, and what the interval allows for their distance from the mix."""
-        candidates, values, found = self.candidates, self.evidence.values, []
+        candidates, values, mix, found = self.candidates, self.evidence.values, self._mix, []
         for name in dict.fromkeys([*candidates.order, *candidates.witnesses()]):
             own = candidates.unit[name]
             beyond = self._beyond_noise(mix, name)

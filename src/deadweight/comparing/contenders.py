@@ -23,7 +23,7 @@ from deadweight.answers.plans import Plan
 from deadweight.basics.memory import NUMBER, require
 from deadweight.blend.candidates import CROSS_FITTED, Evidence
 from deadweight.blend.evidence import gather
-from deadweight.blend.mixing import blend, degrees_of, witnesses_of
+from deadweight.blend.mixing import Mixture, degrees_of, witnesses_of
 from deadweight.inference.per_episode import per_episode
 from deadweight.inference.student_t import t_error
 from deadweight.question.core import Question
@@ -133,9 +133,9 @@ def _half_width(estimate: Estimate, level: float, known: bool) -> float:
     return t_error(error, effective, level) + (estimate.bias_allowance or 0.0)
 
 
-def _blend_half_width(evidence: Evidence, level: float, known: bool) -> float:
+def _blend_half_width(mixture: Mixture, level: float, known: bool) -> float:
     """The same of a blend, by its own rule."""
-    mixed = blend(evidence, level)
+    mixed = mixture.at(level)
     return mixed.half_width if known else mixed.baseline_error
 
 
@@ -170,7 +170,7 @@ def _of_blend(question: Question, evidence: Evidence, shares: Mapping[str, float
         degrees=degrees_of(evidence),
         ess=evidence.ess,
         # Without what only the question needs: a log of influences for every policy is large.
-        alone=partial(_blend_half_width, replace(evidence, rows=None, influences=(), unseen=None)),
+        alone=partial(_blend_half_width, Mixture(replace(evidence, rows=None, influences=(), unseen=None))),
         useless=evidence.useless,
     )
 
