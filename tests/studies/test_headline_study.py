@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -18,6 +20,12 @@ def test_cells_that_the_rule_was_chosen_on_come_first() -> None:
     assert tuned == sorted(tuned, reverse=True)
     assert tuned.count(True) == 30
     assert tuned.count(False) >= 10
+
+
+def test_the_number_of_episodes_is_named_once() -> None:
+    names = list(headline_study.headline_cells())
+    assert {"random 30 x 4, n = 60", "random 30 x 4, n = 500"} <= set(names)
+    assert [name for name in names if name.count("n = ") != 1] == []
 
 
 def test_a_run_and_its_line(tmp_path) -> None:
@@ -61,6 +69,21 @@ def test_tables_have_means_below() -> None:
     assert "| right verdicts by WPDIS | 0.000 |" in text
     assert "| a | 1.000 | 1.000 | 1.000 | 1.00 | 0.50 | 2.00 |" in text
     assert "other cells" not in text
+
+
+def test_widths_without_an_end_can_be_read_and_leave_the_mean_alone() -> None:
+    ones = dict.fromkeys(("BLEND", "C-WSPDIS", "WDRSIS", "WPDIS"), 1.0)
+    calm = Line("a", True, 3, ones, ones, 1.0, "DM", 0.0, 0.0, 0.9, 0.0, 0.0, ones, (1.0, 1.0), ones, ones)
+    wide = [{**ones, "WDRSIS": width} for width in (4.0, 9.2e60, 1000.0, float("inf"))]
+    made = [calm, *(replace(calm, cell=f"w{k}", width=width) for k, width in enumerate(wide))]
+    text = headline_tables(made)
+    assert "| w0 | 1.000 | 1.000 | 1.000 | 4.00 | 1.00 | 1.00 |" in text
+    assert "| w1 | 1.000 | 1.000 | 1.000 | > 1,000 | 1.00 | 1.00 |" in text
+    assert "| w2 | 1.000 | 1.000 | 1.000 | 1000.00 | 1.00 | 1.00 |" in text
+    assert "| w3 | 1.000 | 1.000 | 1.000 | > 1,000 | 1.00 | 1.00 |" in text
+    # The cube root of 1 x 4 x 1,000; the median is of all five.
+    assert "| 15.87 (2 above 1,000 left out; median of all 1000.00) | 1.00 | 1.00 |" in text
+    assert "| width, geometric mean | 1.00 |" in text
 
 
 def test_a_verdict_is_right_if_it_says_which_policy_is_better() -> None:

@@ -59,7 +59,13 @@ def headline_cells() -> dict[str, Cell]:
     cells = [Cell(task, tuned=True) for task in tuned] + [
         Cell(task, tuned=False) for task in fresh_problems()
     ]
-    return {f"{cell.task.name}, n = {cell.task.episodes}": cell for cell in cells}
+    return {named(cell.task): cell for cell in cells}
+
+
+def named(task: Task) -> str:
+    """The name of a task with its number of episodes, which some names have already."""
+    number = f", n = {task.episodes}"
+    return f"{task.name.removesuffix(number)}{number}"
 
 
 def fresh_problems() -> list[Task]:

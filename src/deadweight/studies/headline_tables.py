@@ -27,6 +27,9 @@ UNDROPPED = {"C-WSPDIS": "WPDIS", "WDRSIS": "WDR"}
 NORMAL = 1.959963984540054
 # What is asked of a coverage.
 ASKED = 0.93
+# In a log with hardly more than one effective episode an interval has no end to speak of, and one such log
+# makes the mean width of a cell as large as it likes. Beyond this a width is not a number to read.
+WIDEST = 1000.0
 
 
 @dataclass(frozen=True)
@@ -139,7 +142,7 @@ def _main(title: str, some: list[Line]) -> str:
     heads += ["right", *(f"right {one}" for one in BEFORE), "wrong", '"better" at pi_e = pi_b']
     rows = [
         [
-            *(line.cell, str(line.runs), f"{line.coverage['BLEND']:.3f}", f"{line.width['BLEND']:.2f}"),
+            *(line.cell, str(line.runs), f"{line.coverage['BLEND']:.3f}", shown_width(line.width["BLEND"])),
             *(f"{line.error:.2f}", line.best),
             *(f"{share:.2f}" for share in (line.contradicted, line.right, *line.before.values())),
             *(f"{share:.3f}" for share in (line.wrong, line.null)),
@@ -159,7 +162,7 @@ def _middle(some: list[Line]) -> list[str]:
             "",
             f"{np.mean([line.coverage['BLEND'] for line in some]):.3f}",
         ),
-        *(f"{geometric(line.width['BLEND'] for line in some):.2f}",),
+        *(mean_width(line.width["BLEND"] for line in some),),
         *(f"{geometric(line.error for line in some):.2f}", ""),
         *(f"{np.mean(column):.2f}" for column in (*shares, *before)),
         *(f"{np.mean(column):.3f}" for column in rare),
@@ -169,7 +172,7 @@ def _middle(some: list[Line]) -> list[str]:
 def _worst(some: list[Line]) -> list[str]:
     return [
         *("**worst**", "", f"{min(line.coverage['BLEND'] for line in some):.3f}"),
-        *(f"{max(line.width['BLEND'] for line in some):.2f}", f"{max(line.error for line in some):.2f}"),
+        *(shown_width(max(line.width["BLEND"] for line in some)), f"{max(line.error for line in some):.2f}"),
         *("", "", "", *("" for _ in BEFORE)),
         *(f"{max(line.wrong for line in some):.3f}", f"{max(line.null for line in some):.3f}"),
     ]
@@ -183,7 +186,7 @@ def _rows(title: str, some: list[Line]) -> str:
     rows = [
         [
             *(line.cell, *(f"{line.coverage[one]:.3f}" for one in others)),
-            *(f"{line.width['WDRSIS']:.2f}", *(f"{ratio:.2f}" for ratio in line.noise)),
+            *(shown_width(line.width["WDRSIS"]), *(f"{ratio:.2f}" for ratio in line.noise)),
         ]
         for line in some
     ]
@@ -191,7 +194,7 @@ def _rows(title: str, some: list[Line]) -> str:
     rows.append(
         [
             *("**lowest coverage, geometric means**", *lowest),
-            *(f"{geometric(line.width['WDRSIS'] for line in some):.2f}",),
+            *(mean_width(line.width["WDRSIS"] for line in some),),
             *(f"{geometric(ratios):.2f}" for ratios in zip(*(line.noise for line in some), strict=True)),
         ]
     )
@@ -206,7 +209,7 @@ def _all(found: list[Line]) -> str:
     facts = {
         f"cells with a coverage of {ASKED} or more": f"{good} of {len(found)}",
         "lowest coverage": f"{min(line.coverage['BLEND'] for line in found):.3f}",
-        "width, geometric mean": f"{geometric(line.width['BLEND'] for line in found):.2f}",
+        "width, geometric mean": mean_width(line.width["BLEND"] for line in found),
         "widest where less than half of the logs are contradicted": f"{max(calm, default=float('nan')):.2f}",
         "MSE over best, geometric mean": f"{geometric(line.error for line in found):.2f}",
         "MSE over best, worst": f"{max(line.error for line in found):.2f}",
@@ -245,6 +248,32 @@ def geometric(values: Iterable[float]) -> float:
     """
     found = np.array([value for value in values if np.isfinite(value)])
     return float(np.exp(np.log(found).mean())) if found.size else float("nan")
+
+
+def shown_width(width: float) -> str:
+    """A width as a table has it.
+
+    >>> shown_width(1.234), shown_width(9.2e60)
+    ('1.23', '> 1,000')
+    """
+    return f"> {WIDEST:,.0f}" if width > WIDEST else f"{width:.2f}"
+
+
+def mean_width(widths: Iterable[float]) -> str:
+    """The geometric mean of widths, saying so where some are too large to take part.
+
+    >>> mean_width([1.0, 4.0])
+    '2.00'
+    >>> mean_width([1.0, 4.0, 9.2e60])
+    '2.00 (1 above 1,000 left out; median of all 4.00)'
+    """
+    found = list(widths)
+    kept = [width for width in found if width <= WIDEST]
+    left_out = sum(width > WIDEST for width in found)
+    if not left_out:
+        return f"{geometric(kept):.2f}"
+    median = shown_width(float(np.median(found)))
+    return f"{geometric(kept):.2f} ({left_out} above {WIDEST:,.0f} left out; median of all {median})"
 
 
 def write_headline(out: Path, runs: int | None = None) -> str:
