@@ -12,6 +12,7 @@ from pages import ROOT, Block, Page, Runner, agree, commands, only_checked, page
 from typer.main import get_command
 
 from deadweight.cli.app import app
+from deadweight.results.flags import FLAGS
 
 MOST_NOT_RUN = 3
 CLAIMS = ROOT / "docs" / "claims.md"
@@ -145,6 +146,11 @@ def test_the_doctors_codes_are_all_listed() -> None:
     page = (ROOT / "docs" / "logs.md").read_text(encoding="utf-8")
     assert "| DW203 |" in page
     assert page == with_codes(page), "run `python tests/pages.py docs/logs.md`"
+
+
+def test_the_glossary_lists_all_flags() -> None:
+    page = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE)) == set(FLAGS)
 
 
 def test_pages_name_no_machine_and_no_registry() -> None:
