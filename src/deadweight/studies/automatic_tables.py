@@ -30,7 +30,7 @@ def _errors(title: str, some: list[Line]) -> str:
     rows = [[line.problem, str(line.runs), *map(str, line.ratios)] for line in some]
     known = {problem.name for problem in study_problems()}
     first = [line for line in some if line.problem in known]
-    for name, group in (("", some), (", the sixteen problems of old", first)):
+    for name, group in (("", some), (", the sixteen problems of version 0.1", first)):
         if not group or (name and len(group) == len(some)):
             continue
         columns = [[line.ratios[j] for line in group] for j in range(len(COMPARISONS))]
