@@ -86,8 +86,9 @@ class Table:
         """Counts, those of the folds apart where nobody took them along, and how episodes end."""
         if not self._uses_model:
             return 0
-        # A log that is read in parts is counted by fold from the first.
-        apart = self.question.parts.has_rows and (self._has_paths or self._shows_path) and not self._mixed
+        # A log that is read in parts, or that paths are made of first, is counted by fold from the first.
+        by_fold = self._mixed or self._has_paths or not self.question.parts.has_rows
+        apart = self._shows_path and not by_fold
         return 1 + apart + (not self.question.parts.knows_limit)
 
     @property

@@ -31,6 +31,7 @@ from deadweight.negligible.anchor import strays
 from deadweight.negligible.levels import Levels, LevelSets, make_levels
 from deadweight.negligible.path_columns import Columns, columns_of, level_by_level, level_drops
 from deadweight.negligible.sweep import sweep
+from deadweight.negligible.unseen_fit import FOLDS
 from deadweight.negligible.witnesses import hearing_of, witnesses_of
 from deadweight.policy.policies import TabularPolicy
 from deadweight.question.asking import Policy, ask
@@ -229,6 +230,8 @@ def make_paths(
     wanted = [one for one in dict.fromkeys(wanted) if (*one, anchored) not in question.paths]
     for made, _ in wanted:
         _require_drops(made)
+    if anchored and wanted:
+        question.count_folds(FOLDS)  # witnesses will need them: one pass for both counts
     levels = [levels_of(question, made, min_visits) for made, min_visits in wanted]
     swept = [
         made.whole_episode and len(some) > MOST_AT_ONCE
