@@ -16,6 +16,7 @@ import math
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -23,10 +24,11 @@ from deadweight.answers.answering import Answers
 from deadweight.answers.influences import Job
 from deadweight.basics.arithmetic import divide
 from deadweight.question.core import MOST_VALUES, Question, Values
+from deadweight.sums import kernel
 from deadweight.sums.blocks import Block
-from deadweight.sums.fields import Field, Folds
+from deadweight.sums.fields import ByFold, Field, Folds, Table, stacked
 from deadweight.sums.summaries import Total
-from deadweight.typing import BoolArray, FloatArray
+from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 FOLDS = 5
 # More episodes than the first so many change nothing about whether a model is of any use.
@@ -82,6 +84,40 @@ class Proof:
 
 
 @dataclass(frozen=True, eq=False)
+class Walk:
+    """Some episodes of a block from their ends, by the kernel (`_unseen.c`); None where it declines.
+
+    Attributes:
+      horizon: the longest of them, or more.
+      columns: of the log, with the episodes' numbers.
+      values: tables and folds.
+      gamma: discount.
+    """
+
+    horizon: int
+    columns: tuple[AnyArray, ...]
+    values: tuple[Any, ...]
+    gamma: float
+
+    def sums(self, sums: FloatArray) -> bool:
+        """Adds (H, 5) of the first pass; False where a step is in no table."""
+        assert kernel.KERNEL is not None
+        done: bool = kernel.KERNEL.unseen_sums(
+            self.horizon, self.columns, self.values, self.gamma, sums.reshape(-1)
+        )
+        return done
+
+    def residuals(self, means: FloatArray, slope: float) -> FloatArray | None:
+        """(m,) sums of x (y - b x), each less its mean, of (H, 2) means; None where a step is in no table."""
+        assert kernel.KERNEL is not None
+        found = np.empty(len(self.columns[-1]))
+        done = kernel.KERNEL.unseen_residuals(
+            self.horizon, self.columns, self.values, self.gamma, means.reshape(-1), slope, found
+        )
+        return found if done else None
+
+
+@dataclass(frozen=True, eq=False)
 class Steps:
     """Sums of the first pass, by step: how many there are, x, y, x^2 and x y.
 
@@ -105,19 +141,51 @@ class Steps:
     def summarise(self, block: Block) -> Total:
         """(5, T) of the block's episodes that count."""
         sums = np.zeros((5, self.horizon))
+        steps = sums[:, : block.horizon]
+        walk = self.walk(block)
+        if walk is not None:
+            by_step = np.zeros((block.horizon, 5))
+            if walk.sums(by_step):
+                steps[:] = by_step.T
+                return Total(sums)
         found = self.cells(block)
         if found is None:
             return Total(sums)
         counted, x, y = found
-        steps = sums[:, : block.horizon]
         steps[0] = block.n if counted is None else counted.sum(axis=0)
         steps[1], steps[2] = x.sum(axis=0), y.sum(axis=0)
         steps[3], steps[4] = np.einsum("ij,ij->j", x, x), np.einsum("ij,ij->j", x, y)
         return Total(sums)
 
+    def number(self, block: Block) -> IntArray:
+        """(m,) of each episode in the whole log."""
+        number: IntArray = self.numbers.first[block.part] + block.first + block.rows
+        return number
+
+    def walk(self, block: Block) -> Walk | None:
+        """The compiled walk along the episodes that count; None where numpy has to do it."""
+        log, counted = block.log, self.number(block) < ENOUGH
+        if kernel.KERNEL is None or self._tables is None or log.discounting is not None or not counted.any():
+            return None
+        q, folds = self._tables
+        columns = (log.states, log.actions, log.rewards, log.offsets, block.rows[counted])
+        if not all(map(kernel.readable, (*columns, q))):
+            return None
+        fold_of = None if folds is None else folds(block)[counted]
+        return Walk(block.horizon, columns, (q.reshape(-1), fold_of, *q.shape), self.gamma)
+
+    @cached_property
+    def _tables(self) -> tuple[FloatArray, Folds | None] | None:
+        """(folds, T, S, A) values, T = 1 for the same at all steps; None where they are no tables."""
+        fields = self.q.fields if isinstance(self.q, ByFold) else (self.q,)
+        if not all(isinstance(one, Table) and one.by_action for one in fields):
+            return None
+        q, folds = stacked(self.q)
+        return (q if q.ndim == 4 else q[:, None]), folds
+
     def cells(self, block: Block) -> tuple[BoolArray | None, FloatArray, FloatArray] | None:
         """(m, H) what counts (None: all), values, rewards to go, 0 where a cell does not; None: none."""
-        number = self.numbers.first[block.part] + block.first + block.rows
+        number = self.number(block)
         if number.min() >= ENOUGH:
             return None
         counted: BoolArray | None = block.alive
@@ -174,14 +242,22 @@ class Residuals:
 
     def __call__(self, values: FloatArray, block: Block) -> Total:
         """Of a block's episodes."""
+        means = [mean[: block.horizon] for mean in self.slope.means]
+        walk = self.steps.walk(block)
+        found = None if walk is None else walk.residuals(np.stack(means, axis=1), self.slope.b)
+        sums = self._by_cells(block, *means) if found is None else found
+        # In these units the squares of huge rewards stay within the range of doubles.
+        u = divide(sums, self.slope.squares)
+        return Total(float(u @ u))
+
+    def _by_cells(self, block: Block, mean_x: FloatArray, mean_y: FloatArray) -> FloatArray:
+        """(m,) sums of x (y - b x), by numpy."""
         found = self.steps.cells(block)
         if found is None:
-            return Total(0.0)
+            return np.zeros(block.n)
         counted, x, y = found
-        mean_x, mean_y = (mean[: block.horizon] for mean in self.slope.means)
         x = x - (mean_x if counted is None else counted * mean_x)
         y -= mean_y if counted is None else counted * mean_y
         y -= self.slope.b * x
-        # In these units the squares of huge rewards stay within the range of doubles.
-        u = divide(np.einsum("ij,ij->i", x, y), self.slope.squares)
-        return Total(float(u @ u))
+        sums: FloatArray = np.einsum("ij,ij->i", x, y)
+        return sums

@@ -12,6 +12,7 @@
 #include "_copies.h"
 #include "_lanes.h"
 #include "_model.h"
+#include "_unseen.h"
 #include "_windows.h"
 #include <float.h>
 
@@ -23,7 +24,7 @@
    product in range goes that far without overflow, and is looked at afterwards. */
 #define QUOTIENTS 64
 #define TAME 100.0
-#define REVISION 11 /* of these signatures; deadweight/sums/kernel.py takes no other */
+#define REVISION 12 /* of these signatures; deadweight/sums/kernel.py takes no other */
 
 typedef struct {
     Log log;
@@ -631,6 +632,8 @@ static PyMethodDef methods[] = {
     {"model_influences", model_influences, METH_VARARGS, "See deadweight/values/model_influence.py."},
     {"window_sums", window_sums, METH_VARARGS, "Sums of windowed weights; see deadweight/estimators/windowed.py."},
     {"window_influences", window_influences, METH_VARARGS, "See deadweight/estimators/windowed.py."},
+    {"unseen_sums", unseen_sums, METH_VARARGS, "Values beside rewards to go; see deadweight/negligible/unseen_fit.py."},
+    {"unseen_residuals", unseen_residuals, METH_VARARGS, "See deadweight/negligible/unseen_fit.py."},
     {"resample_copies", resample_copies, METH_VARARGS, "Copies of episodes; see deadweight/inference/poisson.py."},
     {"borders", borders, METH_VARARGS, "First rows of episodes; see deadweight/io/part_log.py."},
     {NULL, NULL, 0, NULL},
