@@ -32,7 +32,6 @@ def test_a_line_by_hand():
     assert line.ratio("C-WSPDIS", "WPDIS") == pytest.approx(0.25)
     assert line.coverage == 0.5
     assert line.answers == {"better": 0.5, "worse": 0.0, "cannot tell": 0.5}
-    assert line.flagged == {"contradicted": 0.5}
     assert line.width == pytest.approx(1.25 / (2 * 1.96 * 0.1))
     text = markdown([line])
     assert "| continuous lift (2) |" in text

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -25,8 +24,7 @@ from deadweight.studies.runs import first_runs, make_runs
 
 SEED = 1216
 NAMES = ("BEHAVIOUR", "WPDIS", "DM", "WDR", "C-WSPDIS", "WDRSIS", "BLEND")
-# With fewer effective episodes, undropped, an interval is not judged by its coverage.
-ENOUGH_ESS = 10.0
+ANSWERS = ("better", "worse", "cannot tell")
 
 
 @cache
@@ -68,12 +66,9 @@ class Line:
       name, cell: the cell.
       runs: how many.
       rmse: by estimator.
-      bias: by estimator.
       coverage: share of the headline's intervals that hold the truth.
       width: of the headline's interval, mean, over 2 x 1.96 times its root mean square error.
-      enough: share of runs whose undropped effective sample size is ten or more.
       answers: share of runs by verdict.
-      flagged: share of runs by flag.
       seconds: CPU time of one evaluation, median.
     """
 
@@ -81,12 +76,9 @@ class Line:
     cell: FeatureCell
     runs: int
     rmse: dict[str, float]
-    bias: dict[str, float]
     coverage: float
     width: float
-    enough: float
     answers: dict[str, float]
-    flagged: dict[str, float]
     seconds: float
 
     def ratio(self, estimator: str, plain: str) -> float:
@@ -124,27 +116,16 @@ def line_of(name: str, records: list[Record]) -> Line:
     rmse = {one: float(np.sqrt(np.mean((found - known) ** 2))) for one, found in values.items()}
     centre = np.array([record["values"][record["headline"]] for record in records])
     error = max(float(np.sqrt(np.mean((centre - known) ** 2))), 1e-12)
-    flags = sorted({flag for record in records for flag in record["flags"]})
     return Line(
         name=name,
         cell=cells()[name],
         runs=len(records),
         rmse=rmse,
-        bias={one: float(found.mean() - known) for one, found in values.items()},
         coverage=float(np.mean((ends[:, 0] <= known) & (known <= ends[:, 1]))),
         width=float(np.mean(ends[:, 1] - ends[:, 0]) / (2 * 1.96 * error)),
-        enough=float(np.mean([record["ess"] >= ENOUGH_ESS for record in records])),
-        answers=_shares(records, lambda record, answer: record["answer"] == answer, ANSWERS),
-        flagged=_shares(records, lambda record, flag: flag in record["flags"], flags),
+        answers={one: float(np.mean([record["answer"] == one for record in records])) for one in ANSWERS},
         seconds=float(np.median([record["seconds"] for record in records])),
     )
-
-
-ANSWERS = ("better", "worse", "cannot tell")
-
-
-def _shares(records: list[Record], holds: Callable[[Any, str], bool], names: Any) -> dict[str, float]:
-    return {name: float(np.mean([holds(record, name) for record in records])) for name in names}
 
 
 def markdown(lines: list[Line]) -> str:

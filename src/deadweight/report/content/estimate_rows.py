@@ -22,7 +22,7 @@ class EstimateRow:
       lower, upper, sampling_error, bias_allowance: of the interval; None where none was asked for.
       by_sampling: ends of the part of the interval that is sampling error.
       ess_words: what stands in place of the effective sample size where no ratio is left.
-      n_dropped: number of dropped states; `dropped_share` is that of the logged steps.
+      dropped_share: share of the logged steps that are dropped.
       blend: of a mix, what it is made of.
     """
 
@@ -41,8 +41,6 @@ class EstimateRow:
     bias_allowance: float | None
     ess: float | None
     ess_words: str | None
-    bias: float | None
-    n_dropped: int
     dropped_share: float
     flags: tuple[str, ...]
     blend: Blend | None
@@ -77,8 +75,6 @@ def _row(estimate: Estimate) -> EstimateRow:
         bias_allowance=estimate.bias_allowance,
         ess=estimate.ess,
         ess_words=estimate.ess_words,
-        bias=getattr(estimate, "bias", None) if about.kind in ("state-based", "corrected") else None,
-        n_dropped=len(estimate.dropped),
         dropped_share=estimate.dropped_share,
         flags=estimate.flags,
         blend=estimate.blend,
