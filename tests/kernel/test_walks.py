@@ -91,7 +91,7 @@ def numbers(log: Any, pi_e: Any, pi_b: Any, names: Sequence[str], **options: Any
     )
 
 
-def both(watched: Watched, *arguments: Any, **options: Any) -> tuple[np.ndarray, np.ndarray]:
+def both(*arguments: Any, **options: Any) -> tuple[np.ndarray, np.ndarray]:
     """The numbers by the kernel, and by numpy."""
     ours = numbers(*arguments, **options)
     with pytest.MonkeyPatch.context() as patch:
@@ -104,7 +104,7 @@ def both(watched: Watched, *arguments: Any, **options: Any) -> tuple[np.ndarray,
 @pytest.mark.parametrize("kind", LENGTHS)
 def test_same_numbers(watched: Watched, kind: str, gamma: float) -> None:
     log, policies = make_log(LENGTHS[kind]), make_policies(like=300.0 if kind == "long" else 5.0)
-    ours, theirs = both(watched, log, *policies, PLAIN, gamma=gamma)
+    ours, theirs = both(log, *policies, PLAIN, gamma=gamma)
     np.testing.assert_allclose(ours, theirs, rtol=1e-12)
     assert watched.summed > 0
     assert watched.influences_made > 0
@@ -116,7 +116,7 @@ def test_same_numbers(watched: Watched, kind: str, gamma: float) -> None:
 def test_returns(watched: Watched, gamma: float) -> None:
     """The same bits alone and on a walk, and the same number as by numpy."""
     log = make_log(LENGTHS["ragged"])
-    alone, of_numpy = both(watched, log, *make_policies(), ["BEHAVIOUR"], gamma=gamma)
+    alone, of_numpy = both(log, *make_policies(), ["BEHAVIOUR"], gamma=gamma)
     with_others = numbers(log, *make_policies(), ["WIS", "BEHAVIOUR"], gamma=gamma)
     np.testing.assert_array_equal(with_others[1], alone[0])
     np.testing.assert_allclose(alone, of_numpy, rtol=1e-12)
@@ -135,11 +135,11 @@ def test_same_numbers_with_a_drop_from_whatever_source(watched: Watched, given_a
         columns["target_probs"], pi_e = pi_e[log.states, log.actions], None
     log = make_log(LENGTHS["ragged"], **columns)
     flags = np.arange(log.n_steps) % 3 == 0
-    ours, theirs = both(watched, log, pi_e, pi_b, STATE_BASED, drop=[1, 4] if drop == "states" else flags)
+    ours, theirs = both(log, pi_e, pi_b, STATE_BASED, drop=[1, 4] if drop == "states" else flags)
     np.testing.assert_allclose(ours, theirs, rtol=1e-12)
     assert watched.summed > 0
     assert watched.declined == 0
-    plain, _ = both(watched, log, pi_e, pi_b, PLAIN)
+    plain, _ = both(log, pi_e, pi_b, PLAIN)
     assert not np.allclose(ours[:, 0], plain[:, 0]), "the drop changes something"
 
 
@@ -163,7 +163,7 @@ def test_quotients_of_two_columns(watched: Watched, wild: dict[int, float], decl
     for step, ratio in wild.items():
         top[192 + step] = ratio * bottom[192 + step]  # within the episode of 128 steps
     log = make_log(lengths, propensities=bottom, target_probs=np.minimum(top, 1.0))
-    found, expected = both(watched, log, None, None, PLAIN)
+    found, expected = both(log, None, None, PLAIN)
     np.testing.assert_allclose(found, expected, rtol=1e-11)
     assert bool(watched.declined) == bool(declined)
 
@@ -172,7 +172,7 @@ def test_quotients_of_two_columns(watched: Watched, wild: dict[int, float], decl
 @pytest.mark.parametrize("finished", ["leave", "survivors"])
 def test_other_conventions_are_left_to_numpy(watched: Watched, finished: str) -> None:
     log = make_log(LENGTHS["ragged"])
-    ours, theirs = both(watched, log, *make_policies(), ("PDIS", "WPDIS"), finished=finished)
+    ours, theirs = both(log, *make_policies(), ("PDIS", "WPDIS"), finished=finished)
     np.testing.assert_array_equal(ours, theirs)
     assert watched.summed == 0
 
@@ -184,7 +184,7 @@ def test_zero_weights(watched: Watched) -> None:
     pi_e[:, 0] = 0.0
     pi_e /= pi_e.sum(axis=1, keepdims=True)
     log = make_log(LENGTHS["ragged"])
-    ours, theirs = both(watched, log, pi_e, pi_b, PLAIN)
+    ours, theirs = both(log, pi_e, pi_b, PLAIN)
     np.testing.assert_allclose(ours, theirs, rtol=1e-12)
     never = dw.Trajectories(np.zeros(6, int), np.zeros(6, int), np.ones(6), [0, 2, 6])
     found = dw.estimate("WPDIS", never, [[0.0, 1.0]], [[0.5, 0.5]], interval=None)
@@ -243,7 +243,7 @@ def test_products_that_leave_the_range_are_left_to_numpy(watched: Watched, up_an
     rewards = np.random.default_rng(0).normal(size=n * horizon)
     log = dw.Trajectories(np.zeros(n * horizon, int), actions.ravel(), rewards, np.arange(0, n + 1) * horizon)
     pi_e, pi_b = [[0.9, 0.1]], [[0.1, 0.9]] if up_and_back else [[0.5, 0.5]]
-    ours, theirs = both(watched, log, pi_e, pi_b, PLAIN)
+    ours, theirs = both(log, pi_e, pi_b, PLAIN)
     np.testing.assert_allclose(ours, theirs, rtol=1e-12)
     assert watched.declined > 0
     assert watched.summed == 0
@@ -338,7 +338,7 @@ def test_columns_of_any_type(watched: Watched, dtype: Any) -> None:
         log.rewards.astype(np.float32 if dtype == np.float32 else np.float64),
         log.offsets.astype(np.int32),
     )
-    ours, theirs = both(watched, same, *make_policies(), PLAIN)
+    ours, theirs = both(same, *make_policies(), PLAIN)
     np.testing.assert_allclose(ours, theirs, rtol=1e-12)
     assert watched.summed > 0
 
@@ -348,10 +348,10 @@ def test_scattered_columns_are_left_to_numpy(watched: Watched) -> None:
     log = make_log(LENGTHS["ragged"])
     rewards = np.repeat(log.rewards, 2)[::2]
     same = dw.Trajectories(log.states, log.actions, rewards, log.offsets)
-    ours, theirs = both(watched, same, *make_policies(), PLAIN)
+    ours, theirs = both(same, *make_policies(), PLAIN)
     np.testing.assert_allclose(ours, theirs, rtol=1e-12)
     assert (watched.summed > 0) == same.rewards.flags.c_contiguous
     before, flags = watched.summed, np.repeat(np.arange(log.n_steps) % 3 == 0, 2)[::2]
-    ours, theirs = both(watched, log, *make_policies(), STATE_BASED, drop=flags)
+    ours, theirs = both(log, *make_policies(), STATE_BASED, drop=flags)
     np.testing.assert_allclose(ours, theirs, rtol=1e-12)
     assert watched.summed == before

@@ -56,7 +56,7 @@ def ward_demo(patients: int, seed: int, logs: int, report: Path, json: bool) -> 
     if json:
         out_json(_document(world, found, rounds, holds, written))
         return
-    _tell_question(world, log)
+    _tell_question(log)
     _tell_verdicts(world, found)
     _tell_weights(world, found[CALM])
     _tell_repeated(world, rounds, holds)
@@ -94,7 +94,7 @@ def is_right(world: Ward, rule: Rule, answer: str) -> bool:
     return answer == "cannot tell" or (answer == "better") == truly_better
 
 
-def _tell_question(world: Ward, log: Trajectories) -> None:
+def _tell_question(log: Trajectories) -> None:
     home = float(log.rewards.sum()) / log.n_episodes
     paragraph(
         "A ward, simulated, so that the truth is known. Every day each patient is watched or treated. The "

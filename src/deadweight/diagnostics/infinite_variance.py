@@ -69,9 +69,7 @@ class Radius:
         return self.value - SURE * self.std_error >= 1.0 - ROUNDING
 
 
-def has_infinite_variance(
-    question: Question, dropped: BoolArray | None = None, pseudo_visits: float = PSEUDO_VISITS
-) -> bool:
+def has_infinite_variance(question: Question, dropped: BoolArray | None = None) -> bool:
     """Whether the weights of a log have infinite variance in its fitted model, beyond the noise of the log.
 
     False where episodes are cut, for their weights are bounded; and where there are too many states to tell.
@@ -79,25 +77,20 @@ def has_infinite_variance(
     Args:
       question: with pi_e of all actions.
       dropped: (S,) states whose ratios are dropped.
-      pseudo_visits: how far transitions are shrunk.
     """
     if question.terminated < question.n or question.pair.n_states > MOST_STATES:
         return False
-    key = (Radius, None if dropped is None or not dropped.any() else dropped.tobytes(), pseudo_visits)
-    return question.made_once(
-        key, lambda: any(one.is_infinite for one in radii(question, dropped, pseudo_visits))
-    )
+    key = (Radius, None if dropped is None or not dropped.any() else dropped.tobytes())
+    return question.made_once(key, lambda: any(one.is_infinite for one in radii(question, dropped)))
 
 
-def radii(
-    question: Question, dropped: BoolArray | None = None, pseudo_visits: float = PSEUDO_VISITS
-) -> Iterator[Radius]:
+def radii(question: Question, dropped: BoolArray | None = None) -> Iterator[Radius]:
     """The radii of 1 or more of all states that lead back to each other; arguments as above."""
     pi_e, pi_b = question.pi_e("The variance of the weights"), question.pi_b
     second = divide(np.square(pi_e), pi_b)
     if dropped is not None:
         second = np.where(dropped[:, None], pi_b, second)
-    steps, d0 = _Steps(question.counts, second, pseudo_visits), question.counts.start_distribution()
+    steps, d0 = _Steps(question.counts, second), question.counts.start_distribution()
     if steps.surely_finite(d0):
         return
     for states in _classes(steps.moments, d0):
@@ -110,9 +103,9 @@ def radii(
 class _Steps:
     """The logged steps with what each of them adds to M."""
 
-    def __init__(self, counts: Counts, second: FloatArray, pseudo_visits: float) -> None:
+    def __init__(self, counts: Counts, second: FloatArray) -> None:
         visits = counts.visits()
-        own = divide(second, visits + pseudo_visits)
+        own = divide(second, visits + PSEUDO_VISITS)
         rest = (second - own * visits).sum(axis=1, keepdims=True)
         weights = own + divide(rest, visits.sum(axis=1, keepdims=True))
         pairs, self.after = np.divmod(counts.transitions.keys, counts.n_states + 1)

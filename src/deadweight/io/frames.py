@@ -18,7 +18,6 @@ from typing import Any
 from deadweight.io.files import columns_of, read_files, unique_names
 from deadweight.io.findings import LogProblem, show
 
-Choose = Callable[..., Mapping[str, str]]
 Kinds = dict[str, list[int]]
 """Kind of value ("text", "numbers", ...) -> its rows, in a column that has several."""
 

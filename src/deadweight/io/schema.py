@@ -19,7 +19,6 @@ OPTIONAL = (
 ALIASES = {"behaviour_prob": ("propensity", "behavior_prob"), "prob": ("probability",)}
 LABELS = ("episode", "state", "action")
 AS_WRITTEN = (*LABELS, "next_state", "behaviour_id")
-PROBABILITIES = ("behaviour_prob", "target_prob")
 FLAGS = ("terminated", "truncated")
 
 

@@ -5,8 +5,6 @@ So what `read` refuses and what the doctor calls an error are the same by constr
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from deadweight.io.findings import MOST_SHOWN, Check, Finding, Found, Severity
 from deadweight.io.requirements import feature_values, probabilities, structure, values
 from deadweight.io.table import LogTable
@@ -15,12 +13,10 @@ REQUIREMENTS: tuple[Check[LogTable], ...] = (*values.CHECKS, *structure.CHECKS, 
 OF_FEATURES: tuple[Check[LogTable], ...] = feature_values.CHECKS
 
 
-def unmet(
-    table: LogTable, checks: Iterable[Check[LogTable]] = (*REQUIREMENTS, *OF_FEATURES)
-) -> tuple[list[Finding], set[str]]:
+def unmet(table: LogTable) -> tuple[list[Finding], set[str]]:
     """Findings of all checks whose columns are there and have no error yet, and the columns with errors."""
     findings, spoiled = [], set[str]()
-    for check in checks:
+    for check in (*REQUIREMENTS, *OF_FEATURES):
         if table.has(*check.needs) and spoiled.isdisjoint(check.needs):
             found = check.run(table)
             if found is not None:

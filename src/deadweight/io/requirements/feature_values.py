@@ -23,8 +23,6 @@ FIX_MISSING = (
     "of 0 and 1 that says where: that a value was not measured may matter too."
 )
 
-Run = Callable[[LogTable], Found | None]
-
 
 def not_numbers(table: LogTable) -> Found | None:
     """Text in a feature."""

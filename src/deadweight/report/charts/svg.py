@@ -63,22 +63,21 @@ def bottom_axis(
     ]
 
 
-def left_axis(scale: Scale, left: float = LEFT, right: float = RIGHT, title: str = "") -> list[Markup]:
+def left_axis(scale: Scale, title: str = "") -> list[Markup]:
     """Tick labels left of the drawing, with a faint line across at each; above it what they measure."""
     return [
         *([text(0.0, min(scale.start, scale.end) - 20, title, "axis-title", "start")] if title else []),
-        *(line(left, scale(tick), right, scale(tick), "grid") for tick in scale.ticks()),
-        *(text(left - 10, scale(tick) + 5, scale.text(tick), anchor="end") for tick in scale.ticks()),
+        *(line(LEFT, scale(tick), RIGHT, scale(tick), "grid") for tick in scale.ticks()),
+        *(text(LEFT - 10, scale(tick) + 5, scale.text(tick), anchor="end") for tick in scale.ticks()),
     ]
 
 
-def diamond(x: float, y: float, size: float, class_: str, id: str | None = None) -> Markup:
+def diamond(x: float, y: float, size: float, class_: str) -> Markup:
     """A square on its corner."""
     return element(
         "polygon",
         points=_points([(x - size, y), (x, y - size), (x + size, y), (x, y + size)]),
         class_=class_,
-        id=id,
     )
 
 

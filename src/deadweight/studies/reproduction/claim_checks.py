@@ -41,8 +41,8 @@ def _mse(results: Results, setting: int, label: str) -> float:
     return results.mse(setting, label, normalised=results.experiment.name == "inventory").value
 
 
-def _list(results: Results, numbers: Callable[[int], str], settings: Sequence[int] = ()) -> str:
-    return ", ".join(f"{setting}: {numbers(setting)}" for setting in settings or results.experiment.settings)
+def _list(results: Results, numbers: Callable[[int], str]) -> str:
+    return ", ".join(f"{setting}: {numbers(setting)}" for setting in results.experiment.settings)
 
 
 # --- state-based against plain ----------------------------------------------------------------------------
