@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from deadweight._version import __version__
 from deadweight.background.conventions import FINISHED, UNSEEN
 from deadweight.log.labels import visible
 from deadweight.report.charts.rivals import RivalRow, rivals
 from deadweight.report.charts.svg import diamond
-from deadweight.report.markup import Markup, element, join
+from deadweight.report.markup import Markup, element
 from deadweight.report.numbers import Format, count, share, signed, significant, values_like
 from deadweight.report.page import Made, document
 from deadweight.report.sections.pieces import facts, figure, key_entry, note, row, section, table
@@ -70,16 +68,9 @@ def write_comparison(
     return write_page(render_comparison(comparison, title, reward), path)
 
 
-def render_comparison(
-    comparison: Comparison, title: str | None = None, reward: str | None = None, today: date | None = None
-) -> str:
-    """The page as HTML; `today` is its date, None for the present one (UTC)."""
-    made_on = (datetime.now(UTC).date() if today is None else today).isoformat()
-    heading = (
-        f"{count(len(comparison))} policies on {count(comparison.n_episodes)} episodes, deadweight "
-        f"{__version__}, {made_on}"
-    )
-    made = Made(title or "Which policy?", heading, __version__, made_on)
+def render_comparison(comparison: Comparison, title: str | None = None, reward: str | None = None) -> str:
+    """The page as HTML."""
+    about = f"{count(len(comparison))} policies on {count(comparison.n_episodes)} episodes"
     form = _form(comparison)
     sections = [
         recommendation_section(comparison, form, reward),
@@ -88,7 +79,7 @@ def render_comparison(
         _where(comparison, form),
         _conventions(comparison),
     ]
-    return document(made, CONTENTS, element("main", join(sections, "\n")))
+    return document(Made.today(title or "Which policy?", about), CONTENTS, sections)
 
 
 def _differences(found: Comparison, form: Format) -> Markup:

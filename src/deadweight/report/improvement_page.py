@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Sequence
-from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from deadweight._version import __version__
 from deadweight.log.labels import visible
 from deadweight.report.charts.difference import difference
 from deadweight.report.markup import Markup, element, join
@@ -56,22 +54,16 @@ def write_improvement(
     return write_page(render_improvement(improvement, title, reward), path)
 
 
-def render_improvement(
-    improvement: Improvement, title: str | None = None, reward: str | None = None, today: date | None = None
-) -> str:
-    """The page as HTML; `today` is its date, None for the present one (UTC)."""
-    made_on = (datetime.now(UTC).date() if today is None else today).isoformat()
-    heading = (
-        f"A better policy from {count(improvement.n_episodes)} episodes, deadweight {__version__}, {made_on}"
-    )
-    made = Made(title or "A better policy?", heading, __version__, made_on)
+def render_improvement(improvement: Improvement, title: str | None = None, reward: str | None = None) -> str:
+    """The page as HTML."""
+    about = f"A better policy from {count(improvement.n_episodes)} episodes"
     sections = [
         _answer(improvement, reward),
         _changes(improvement),
         _gate(improvement.gate),
         _recipe(improvement),
     ]
-    return document(made, CONTENTS, element("main", join(sections, "\n")))
+    return document(Made.today(title or "A better policy?", about), CONTENTS, sections)
 
 
 def _answer(found: Improvement, reward: str | None) -> Markup:

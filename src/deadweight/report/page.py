@@ -10,11 +10,13 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from importlib.resources import files
 
+from deadweight._version import __version__
 from deadweight.report.content import Content
 from deadweight.report.markup import Markup, element, join
-from deadweight.report.numbers import Format, values_like
+from deadweight.report.numbers import values_like
 from deadweight.report.sections.background import citing_section, conventions_section, data_section
 from deadweight.report.sections.estimates import estimates_section
 from deadweight.report.sections.path_slider import path_section
@@ -39,7 +41,17 @@ def render(content: Content) -> str:
     form = values_like(_uncertainty(content))
     heading = f"Off-policy evaluation with deadweight {content.version}, {content.made_on}"
     made = Made(content.title, heading, content.version, content.made_on)
-    return document(made, CONTENTS, _main(content, form))
+    sections = [
+        verdict_section(content, form),
+        estimates_section(content, form),
+        path_section(content, form),
+        weights_section(content),
+        states_section(content),
+        data_section(content),
+        conventions_section(content),
+        citing_section(content),
+    ]
+    return document(made, CONTENTS, sections)
 
 
 @dataclass(frozen=True)
@@ -51,14 +63,20 @@ class Made:
     version: str
     made_on: str
 
+    @classmethod
+    def today(cls, title: str, about: str) -> Made:
+        """By this version, on the present day (UTC)."""
+        made_on = datetime.now(UTC).date().isoformat()
+        return cls(title, f"{about}, deadweight {__version__}, {made_on}", __version__, made_on)
 
-def document(made: Made, contents: Sequence[tuple[str, str]], main: Markup) -> str:
+
+def document(made: Made, contents: Sequence[tuple[str, str]], sections: Sequence[Markup]) -> str:
     """A whole page: head, contents, sections, footer.
 
     Args:
       made: what it is called.
       contents: name and words of each section; the first has the answer.
-      main: the sections.
+      sections: in this order.
     """
     style, script = _asset("page.css"), _asset("page.js")
     head = element(
@@ -72,6 +90,7 @@ def document(made: Made, contents: Sequence[tuple[str, str]], main: Markup) -> s
         element("title", made.title),
         element("style", style),
     )
+    main = element("main", join(sections, "\n"))
     body = element("body", _header(made, contents), main, _footer(made), element("script", script))
     return f"<!doctype html>\n{element('html', head, body, lang='en')}\n"
 
@@ -86,20 +105,6 @@ def _header(made: Made, contents: Sequence[tuple[str, str]]) -> Markup:
         element("p", made.heading, class_="note"),
         element("nav", element("ul", links), aria_label="Contents"),
     )
-
-
-def _main(content: Content, form: Format) -> Markup:
-    sections = [
-        verdict_section(content, form),
-        estimates_section(content, form),
-        path_section(content, form),
-        weights_section(content),
-        states_section(content),
-        data_section(content),
-        conventions_section(content),
-        citing_section(content),
-    ]
-    return element("main", join(sections, "\n"))
 
 
 def _footer(made: Made) -> Markup:
