@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TypeVar
 
 from deadweight.basics.atomic import write_text, writing
 from deadweight.cli.output import say, tell
 from deadweight.errors import OptionError, did_you_mean
 
-STUDIES = ("automatic", "ends", "features", "headline", "improve", "compare", "mixtures", "cuts", "sepsis")
+T = TypeVar("T")
 
 
 def study(name: str, runs: int, workers: int, out: Path) -> None:
     """Make the runs that are not there yet, print the table, and write it beside them."""
-    if name not in STUDIES:
-        raise OptionError(
-            f"There is no study {name!r}.{did_you_mean(name, STUDIES)}", fix=f"Studies: {', '.join(STUDIES)}."
-        )
-    folder = out / name
-    others = {
+    tables = {
+        "automatic": _automatic,
         "ends": _ends,
         "features": _features,
         "headline": headline,
@@ -28,37 +26,31 @@ def study(name: str, runs: int, workers: int, out: Path) -> None:
         "cuts": _cuts,
         "sepsis": _sepsis,
     }
-    if name in others:
-        others[name](folder, runs, workers)
-        return
-    from deadweight.studies.automatic_drop import study as lines_of
+    if name not in tables:
+        raise OptionError(
+            f"There is no study {name!r}.{did_you_mean(name, tables)}", fix=f"Studies: {', '.join(tables)}."
+        )
+    tables[name](out / name, runs, workers)
+
+
+def _automatic(folder: Path, runs: int, workers: int) -> None:
+    from deadweight.studies.automatic_drop import study
     from deadweight.studies.automatic_tables import markdown
 
-    lines = []
-    for line in lines_of(folder, runs, workers, say):
-        say(f"{line.problem}: {', '.join(map(str, line.ratios[:2]))}")
-        lines.append(line)
-    _show(folder, markdown(lines))
+    lines = study(folder, runs, workers, say)
+    _show(folder, markdown(_told(lines, lambda one: f"{one.problem}: {', '.join(map(str, one.ratios[:2]))}")))
 
 
 def _ends(folder: Path, runs: int, workers: int) -> None:
     from deadweight.studies.unsaid_ends import markdown, study
 
-    lines = []
-    for line in study(folder, runs, workers, say):
-        say(str(line))
-        lines.append(line)
-    _show(folder, markdown(lines))
+    _show(folder, markdown(_told(study(folder, runs, workers, say), str)))
 
 
 def _features(folder: Path, runs: int, workers: int) -> None:
     from deadweight.studies.feature_study import markdown, study
 
-    lines = []
-    for line in study(folder, runs, workers, say):
-        say(str(line))
-        lines.append(line)
-    _show(folder, markdown(lines))
+    _show(folder, markdown(_told(study(folder, runs, workers, say), str)))
 
 
 def headline(folder: Path, runs: int, workers: int) -> None:
@@ -74,52 +66,57 @@ def headline(folder: Path, runs: int, workers: int) -> None:
 
 
 def _improve(folder: Path, runs: int, workers: int) -> None:
-    from deadweight.studies.improvement_study import OURS, markdown, study
+    from deadweight.studies.improvement_study import OURS, Line, markdown, study
 
-    lines = []
-    for line in study(folder, runs, workers, say):
+    def words(line: Line) -> str:
         gain, worse = line.gain[OURS], line.worse[OURS]
-        say(f"{line.problem}: gain {gain:+.3g}, worse in {worse:.0%} of {line.runs} runs")
-        lines.append(line)
-    _show(folder, markdown(lines))
+        return f"{line.problem}: gain {gain:+.3g}, worse in {worse:.0%} of {line.runs} runs"
+
+    _show(folder, markdown(_told(study(folder, runs, workers, say), words)))
 
 
 def _compare(folder: Path, runs: int, workers: int) -> None:
-    from deadweight.studies.comparison_study import markdown, study
+    from deadweight.studies.comparison_study import Line, markdown, study
 
-    lines = []
-    for line in study(folder, runs, workers, say):
+    def words(line: Line) -> str:
         said = ", ".join(f"{name} {value:.2f}" for name, value in line.means.items())
-        say(f"{line.problem}, {line.policies} policies, {line.runs} logs: {said}")
-        lines.append(line)
-    _show(folder, markdown(lines))
+        return f"{line.problem}, {line.policies} policies, {line.runs} logs: {said}"
+
+    _show(folder, markdown(_told(study(folder, runs, workers, say), words)))
 
 
 def _mixtures(folder: Path, runs: int, workers: int) -> None:
-    from deadweight.studies.mixture_study import markdown, study
+    from deadweight.studies.mixture_study import Line, markdown, study
 
-    lines = []
-    for line in study(folder, runs, workers, say):
-        say(f"{line.mix}, {line.problem}: {', '.join(map(str, line.ratios))}")
-        lines.append(line)
-    _show(folder, markdown(lines))
+    def words(line: Line) -> str:
+        return f"{line.mix}, {line.problem}: {', '.join(map(str, line.ratios))}"
+
+    _show(folder, markdown(_told(study(folder, runs, workers, say), words)))
 
 
 def _cuts(folder: Path, runs: int, workers: int) -> None:
-    from deadweight.studies.cut_study import NAMES, markdown, study
+    from deadweight.studies.cut_study import NAMES, Line, markdown, study
 
-    lines = []
-    for line in study(folder, runs, workers, say):
+    def words(line: Line) -> str:
         ratios = ", ".join(f"{name} {ratio}" for name, ratio in zip(NAMES, line.ratios, strict=True))
-        say(f"{line.cut}, {line.problem}: {ratios}")
-        lines.append(line)
-    _show(folder, markdown(lines))
+        return f"{line.cut}, {line.problem}: {ratios}"
+
+    _show(folder, markdown(_told(study(folder, runs, workers, say), words)))
 
 
 def _sepsis(folder: Path, runs: int, workers: int) -> None:
     from deadweight.studies.sepsis_study import study
 
     _show(folder, study(folder, runs, workers, say))
+
+
+def _told(lines: Iterable[T], words: Callable[[T], str]) -> list[T]:
+    """All lines of a table, each of them said in words when it is finished."""
+    kept = []
+    for line in lines:
+        say(words(line))
+        kept.append(line)
+    return kept
 
 
 def _show(folder: Path, text: str) -> None:
