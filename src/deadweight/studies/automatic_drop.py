@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from deadweight.blend.mixing import NORMAL
 from deadweight.estimate import evaluate
 from deadweight.negligible.extremes import DropWarning
 from deadweight.records import digest
@@ -41,7 +42,6 @@ COMPARISONS = (
     ("C-WSPDIS hand-set", "WPDIS"),
     ("WDRSIS hand-set", "WDR"),
 )
-NORMAL = 1.959963984540054
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
-from deadweight._version import __version__
 from deadweight.estimate import evaluate
-from deadweight.records import Record, Store, digest
+from deadweight.records import Record, digest
 from deadweight.studies import bad_models, feature_cells
 from deadweight.studies.feature_cells import FeatureCell, cells
-from deadweight.studies.runs import first_runs, make_runs
+from deadweight.studies.runs import first_runs, make_runs, store_of
 
 SEED = 1216
 NAMES = ("BEHAVIOUR", "WPDIS", "DM", "WDR", "C-WSPDIS", "WDRSIS", "BLEND")
@@ -97,13 +96,7 @@ def study(
 ) -> Iterator[Line]:
     """Make the runs that are missing, and yield each cell's line when it is done."""
     made = digest(inspect.getsource(feature_cells), inspect.getsource(bad_models), NAMES)
-    stores = {
-        name: Store(
-            folder / f"{''.join(c if c.isalnum() else '-' for c in name)}.jsonl",
-            {"version": __version__, "study": "features", "cell": name, "settings": made},
-        )
-        for name in cells()
-    }
+    stores = {name: store_of(folder, "features", name, made) for name in cells()}
     for name in make_runs(stores, run, runs, workers, tell):
         yield line_of(name, first_runs(stores[name], runs))
 

@@ -145,9 +145,7 @@ def study(
     tell: Callable[[str], None] = lambda line: None,
 ) -> Iterator[str]:
     """Make all runs that `out` does not hold yet; yields the name of each finished cell."""
-    kept = stores(out)
-    chosen = kept if only is None else {name: kept[name] for name in only}
-    yield from make_runs(chosen, run, runs, workers, tell)
+    return make_runs(stores(out), run, runs, workers, tell, only)
 
 
 def records(store: Store, runs: int | None) -> list[dict[str, Any]]:

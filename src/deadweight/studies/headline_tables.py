@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from deadweight.basics.atomic import write_text, writing
+from deadweight.blend.mixing import NORMAL
 from deadweight.studies import headline_study
 from deadweight.studies.coverage_tables import markdown
 from deadweight.studies.headline_study import ALSO, BEFORE, DROPPED, Cell, records, stores
@@ -24,7 +25,6 @@ ROWS = ("BLEND", "C-WSPDIS", "WDRSIS", "WPDIS")
 SINGLE = ("DM", "WIS", "WPDIS", "C-WSPDIS", "WDR", "WDRSIS")
 # What an anchored or free automatic drop is compared with.
 UNDROPPED = {"C-WSPDIS": "WPDIS", "WDRSIS": "WDR"}
-NORMAL = 1.959963984540054
 # What is asked of a coverage.
 ASKED = 0.93
 # In a log with hardly more than one effective episode an interval has no end to speak of, and one such log

@@ -210,6 +210,4 @@ def study(
 
     `tell` gets remarks on what was found there.
     """
-    kept = stores(out)
-    chosen = kept if only is None else {name: kept[name] for name in only}
-    yield from make_runs(chosen, run, runs, workers, tell)
+    return make_runs(stores(out), run, runs, workers, tell, only)

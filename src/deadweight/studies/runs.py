@@ -9,7 +9,7 @@ they are.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from deadweight._version import __version__
@@ -51,12 +51,19 @@ def _parts(cell: StudyProblem) -> Iterator[object]:
 
 
 def make_runs(
-    stores: Stores, run: Run, runs: int, workers: int = 1, tell: Callable[[str], None] = lambda line: None
+    stores: Stores,
+    run: Run,
+    runs: int,
+    workers: int = 1,
+    tell: Callable[[str], None] = lambda line: None,
+    only: Iterable[str] | None = None,
 ) -> Iterator[str]:
     """Make the first `runs` runs of every cell where they are missing; yields each finished cell, in order.
 
-    `tell` gets a line on what was found damaged, or made by another version.
+    `tell` gets a line on what was found damaged, or made by another version; `only` names some of the cells.
     """
+    if only is not None:
+        stores = {name: stores[name] for name in only}
     for folder in {store.path.parent for store in stores.values()}:
         check_folder(folder)
     for line in remarks(list(stores.values())):
