@@ -13,7 +13,7 @@ from typing import Any
 
 from deadweight.errors import DeadweightError, first_few
 from deadweight.io.csv_files import as_written, parse_csv
-from deadweight.io.findings import LogProblem, show
+from deadweight.io.findings import LogProblem, not_parquet, show, unfit_files
 from deadweight.io.footers import check_counts, check_kinds, check_read
 from deadweight.io.schema import labels_in
 from deadweight.io.sizes import require_rows, require_text, unreadable
@@ -45,11 +45,7 @@ def read_files(paths: Sequence[str | Path], choose: Chosen) -> Any:
         # All text before any of it gets a type: what is 1 in one file may be 01 in another.
         return as_written(table, {k: v for _, names in parts for k, v in (names or {}).items()})
     except (pa.ArrowException, ValueError) as error:
-        raise LogProblem(
-            "DW102",
-            f"The files do not fit together: {brief(error)}",
-            fix="Write them with the same columns and types.",
-        ) from None
+        raise unfit_files(brief(error)) from None
 
 
 def _read_one(path: Path, choose: Chosen) -> tuple[Any, Mapping[str, str] | None]:
@@ -194,16 +190,8 @@ def _blame(files: list[Path], error: Exception) -> LogProblem:
         try:
             pq.read_table(str(file), partitioning=None)
         except (pa.ArrowException, OSError, UnicodeError, ValueError) as reason:
-            return LogProblem(
-                "DW102",
-                f"{str(file)!r} is not a readable Parquet file, or was cut short: {brief(reason)}",
-                fix="Copy or write the file again.",
-            )
-    return LogProblem(
-        "DW102",
-        f"The {len(files)} Parquet files under {str(files[0].parent)!r} do not fit together: {brief(error)}",
-        fix="Write them with the same columns and types.",
-    )
+            return not_parquet(str(file), brief(reason))
+    return unfit_files(brief(error), f"The {len(files)} Parquet files under {str(files[0].parent)!r}")
 
 
 def _read_csv(path: Path, choose: Chosen) -> tuple[Any, Mapping[str, str]]:

@@ -32,6 +32,24 @@ class LogProblem(DataError):
         self.code, self.problem = code, problem
 
 
+def not_parquet(path: str, reason: str) -> LogProblem:
+    """A file whose bytes are not what its name says."""
+    return LogProblem(
+        "DW102",
+        f"{path!r} is not a readable Parquet file, or was cut short: {reason}",
+        fix="Copy or write the file again.",
+    )
+
+
+def unfit_files(reason: str, which: str = "The files") -> LogProblem:
+    """Files that cannot be put one below the other."""
+    return LogProblem(
+        "DW102",
+        f"{which} do not fit together: {reason}",
+        fix="Write them with the same columns and types.",
+    )
+
+
 def _no_rows() -> AnyArray:
     return np.empty(0, dtype=np.int64)
 

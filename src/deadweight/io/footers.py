@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deadweight.io.columns import is_text
-from deadweight.io.findings import LogProblem, show
+from deadweight.io.findings import LogProblem, show, unfit_files
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,7 @@ def check_kinds(path: str, own: Any, common: Any, names: list[str]) -> None:
             continue
         kinds = [_stored_kind(schema.field(name).type) for schema in (common, own)]
         if is_text(kinds[0]) != is_text(kinds[1]):
-            raise LogProblem(
-                "DW102",
-                f"The files do not fit together: column {show(name)} is {kinds[0]} in the first, and "
-                f"{kinds[1]} in {path!r}.",
-                fix="Write them with the same columns and types.",
-            )
+            raise unfit_files(f"column {show(name)} is {kinds[0]} in the first, and {kinds[1]} in {path!r}.")
 
 
 def _stored_kind(kind: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 from deadweight.errors import DataError
 from deadweight.io.files import PARQUET, PARQUET_MAGIC, brief, check_text, csv_in, parquet_in, unique_names
-from deadweight.io.findings import LogProblem, show
+from deadweight.io.findings import LogProblem, not_parquet, show, unfit_files
 from deadweight.io.footers import Bounds, bounds_of, check_counts, check_kinds
 from deadweight.io.mending import NOTHING, Mending
 from deadweight.io.part_ids import ends, wrong_footer
@@ -193,11 +193,7 @@ def open_files(
             data = ds.dataset([str(file) for file in own], format="parquet", **hive)
             fragments = {fragment.path: fragment for fragment in data.get_fragments()}
         except (pa.ArrowException, OSError, ValueError) as error:
-            raise LogProblem(
-                "DW102",
-                f"The {len(own)} Parquet files under {str(base)!r} do not fit together: {brief(error)}",
-                fix="Write them with the same columns and types.",
-            ) from None
+            raise unfit_files(brief(error), f"The {len(own)} Parquet files under {str(base)!r}") from None
         schemas.append(data.schema)
         for file in own:
             own_schemas.append(fragments[str(file)].physical_schema)
@@ -221,11 +217,7 @@ def _common(schemas: list[Any]) -> Any:
     try:
         return schemas[0] if len(schemas) == 1 else pa.unify_schemas(schemas, promote_options="permissive")
     except (pa.ArrowException, ValueError) as error:
-        raise LogProblem(
-            "DW102",
-            f"The files do not fit together: {brief(error)}",
-            fix="Write them with the same columns and types.",
-        ) from None
+        raise unfit_files(brief(error)) from None
 
 
 def _plain_type(kind: Any) -> Any:
@@ -302,8 +294,4 @@ def named(path: str) -> Iterator[None]:
     except MemoryError:  # which Arrow has a kind of as well
         raise
     except (pa.ArrowException, OSError, UnicodeError) as error:
-        raise LogProblem(
-            "DW102",
-            f"{path!r} is not a readable Parquet file, or was cut short: {brief(error)}",
-            fix="Copy or write the file again.",
-        ) from None
+        raise not_parquet(path, brief(error)) from None
