@@ -7,7 +7,7 @@ by row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,16 +95,25 @@ def _checked_last(last: AnyArray, names: tuple[str, ...], n_episodes: int) -> Fl
     return values
 
 
+def first_odd_row(rows: Iterable[Any]) -> tuple[int, int, int]:
+    """How many values the first row has, which row is the first that has not as many, and how many it has.
+
+    >>> first_odd_row([[1, 2], [3, 4], [5]])
+    (2, 2, 1)
+    """
+    widths = [np.size(row) for row in rows]
+    odd = next((i for i, width in enumerate(widths) if width != widths[0]), 0)
+    return widths[0], odd, widths[odd]
+
+
 def _matrix(given: Any, what: str) -> AnyArray:
     """An array of what was given, whose cells are what they were: one text does not make text of all."""
     try:
         found = np.asarray(unmasked(given))
     except ValueError:  # rows of different lengths
-        widths = [np.size(row) for row in given]
-        odd = next((i for i, width in enumerate(widths) if width != widths[0]), 0)
+        width, odd, other = first_odd_row(given)
         raise DataError(
-            f"{what} must have as many columns in every row; row 0 has {widths[0]} and row {odd} has "
-            f"{widths[odd]}.",
+            f"{what} must have as many columns in every row; row 0 has {width} and row {odd} has {other}.",
             fix="Give every row a value for each feature; fill in or leave out what is missing.",
         ) from None
     return np.array(given, dtype=object) if found.dtype.kind in "US" else found

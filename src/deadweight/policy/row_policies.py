@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from deadweight.basics.arithmetic import unmasked
 from deadweight.errors import PolicyError, how_many
+from deadweight.log.features import first_odd_row
 from deadweight.log.labels import plain
 from deadweight.log.trajectories import Trajectories
 from deadweight.policy.policies import SHOWN, check_distributions, check_names, check_table, shown
@@ -188,11 +189,10 @@ class FeaturePolicy:
         try:
             return as_numpy(found)
         except ValueError:  # rows of different lengths
-            widths = [np.size(row) for row in found]
-            odd = next((i for i, width in enumerate(widths) if width != widths[0]), 0)
+            width, odd, other = first_odd_row(found)
             raise PolicyError(
-                f"{self!r} must return as many columns for every row; for {where} the first row has "
-                f"{widths[0]} and row number {odd} of them has {widths[odd]}.",
+                f"{self!r} must return as many columns for every row; for {where} the first row has {width} "
+                f"and row number {odd} of them has {other}.",
                 fix="Return a probability for each action in every row, 0 for one that is never taken.",
             ) from None
 
