@@ -6,7 +6,7 @@ What several commands have is `Log`, `Gamma` and so on; what one command has car
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -18,6 +18,11 @@ def given_path(text: str) -> Path:
             "expected a path; found an empty text. Check the variable that it comes from."
         )
     return Path(text)
+
+
+def policy_file(words: str) -> Any:
+    """The option that takes the path of a policy."""
+    return typer.Option(parser=given_path, metavar="PATH", help=words)
 
 
 # Options that several commands have, in the same words.
@@ -125,11 +130,7 @@ ReproducePolicies = Annotated[
 # Of `doctor`.
 DoctorTarget = Annotated[
     Path | None,
-    typer.Option(
-        parser=given_path,
-        metavar="PATH",
-        help="The policy to be evaluated: .npy, .npz, or a table state, action, prob.",
-    ),
+    policy_file("The policy to be evaluated: .npy, .npz, or a table state, action, prob."),
 ]
 DoctorFix = Annotated[
     Path | None,
@@ -142,11 +143,9 @@ DoctorRows = Annotated[
 # Of `evaluate`.
 EvaluateTarget = Annotated[
     Path | None,
-    typer.Option(
-        parser=given_path,
-        metavar="PATH",
-        help="The policy to evaluate: .npy, .npz, or a table state, action, prob. Without it the log's "
-        "target_prob, or its columns target_prob_<action>.",
+    policy_file(
+        "The policy to evaluate: .npy, .npz, or a table state, action, prob. Without it the log's "
+        "target_prob, or its columns target_prob_<action>."
     ),
 ]
 EvaluateEstimators = Annotated[
@@ -206,11 +205,7 @@ ImproveSeed = Annotated[int, typer.Option(min=0, help="Seed of the resamples and
 # Of `states`.
 StatesTarget = Annotated[
     Path,
-    typer.Option(
-        parser=given_path,
-        metavar="PATH",
-        help="The new policy: .npy, .npz or a table of state, action, prob.",
-    ),
+    policy_file("The new policy: .npy, .npz or a table of state, action, prob."),
 ]
 StatesDrop = Annotated[
     str, typer.Option(help="Rule of the drop that is shown, such as auto or q-gap:1.0; or none.")
