@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from deadweight.cli.before import check_file, check_number
+from deadweight.cli.gates import GATE_CLOSED, gate_entry, gate_words
 from deadweight.cli.log_options import LogOptions, say_findings
-from deadweight.cli.output import out_json, say, tell, tell_words
+from deadweight.cli.output import out_json, say, tell, tell_flags, tell_words
 from deadweight.cli.terminal_tables import print_table
 from deadweight.comparing.compare_policies import compare as compare_log
 from deadweight.errors import OptionError, did_you_mean
@@ -23,7 +24,6 @@ from deadweight.results.differences import BASELINE
 from deadweight.results.flags import remarks
 
 ANY = "any"
-GATE_CLOSED = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,15 +66,11 @@ def compare(request: Request) -> int:
     written = None if request.report is None else made.report(request.report, request.title, request.reward)
     opens = request.gate is None or is_open(request.gate, made)
     if request.json:
-        gate = {} if request.gate is None else {"gate": {"asked": request.gate, "open": opens}}
-        out_json({**_document(made, findings, written), **gate})
+        out_json({**_document(made, findings, written), **gate_entry(request.gate, opens)})
     else:
         _print(made, findings, written)
         if request.gate is not None:
-            tell(
-                f"Gate {request.gate}: "
-                + ("open, exit code 0." if opens else f"closed, exit code {GATE_CLOSED}.")
-            )
+            tell(gate_words(request.gate, opens))
     return 0 if opens else GATE_CLOSED
 
 
@@ -171,9 +167,6 @@ def _print(found: Comparison, findings: list[Finding], written: Path | None) -> 
         tell_words(f"  {reason}")
     headlines = [found[name].headline for name in found.ranking]
     flags = remarks((one.about, one.flags) for one in headlines)
-    if flags:
-        tell("\nFlags:")
-    for flag, _, said in flags:
-        tell_words(f"  {flag} ({', '.join(found.with_flag(flag))}): {said}")
+    tell_flags([(flag, found.with_flag(flag), said) for flag, _, said in flags])
     if written is not None:
         tell(f"\nReport: {written}")

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from deadweight.cli.before import check_file, check_number
+from deadweight.cli.gates import GATE_CLOSED, gate_entry, gate_words
 from deadweight.cli.log_options import LogOptions, say_findings
-from deadweight.cli.output import out_json, say, tell, tell_words
+from deadweight.cli.output import out_json, say, tell, tell_flags, tell_words
 from deadweight.cli.terminal_tables import print_table
 from deadweight.cut_bounds import cut_bounds
 from deadweight.errors import OptionError, did_you_mean, how_many
@@ -27,7 +28,6 @@ from deadweight.results.cut_bounds_data import CutBounds
 from deadweight.results.evaluation import HEADINGS, Evaluation
 
 GATES = ("better", "worse", "cannot tell", "not-worse")
-GATE_CLOSED = 1
 ASSUMED = {"DW248"}  # findings that were said as assumptions when the log was opened
 
 
@@ -118,8 +118,7 @@ def _show(
     opens = request.gate is None or is_open(request.gate, ev.verdict, request.min_effect)
     if request.json:
         cut = {} if bounds is None else {"cut": bounds.to_dict()}
-        gate = {} if request.gate is None else {"gate": {"asked": request.gate, "open": opens}}
-        out_json({**_document(ev, findings, written), **cut, **gate})
+        out_json({**_document(ev, findings, written), **cut, **gate_entry(request.gate, opens)})
     else:
         _print(ev, findings, written)
         if bounds is not None:
@@ -127,17 +126,6 @@ def _show(
         if request.gate is not None:
             tell(gate_words(request.gate, opens, request.min_effect))
     return 0 if opens else GATE_CLOSED
-
-
-def gate_words(gate: str, opens: bool, least: float = 0.0) -> str:
-    """What a gate does, for whoever reads the log of a pipeline.
-
-    >>> gate_words("better", False, 0.5)
-    'Gate better, by more than 0.5: closed, exit code 1.'
-    """
-    by = {"better": "by more than", "worse": "by more than", "not-worse": "by no more than"}.get(gate)
-    asked = f"{gate}, {by} {least:g}" if least and by else gate
-    return f"Gate {asked}: " + ("open, exit code 0." if opens else f"closed, exit code {GATE_CLOSED}.")
 
 
 def is_open(gate: str, found: Verdict, least: float = 0.0) -> bool:
@@ -213,10 +201,7 @@ def _print(ev: Evaluation, findings: tuple[Finding, ...], written: Path | None) 
     for reason in ev.verdict.sentences:
         tell_words(f"  {reason}")
     flags = remarks((estimate.about, estimate.flags) for estimate in ev.estimates.values())
-    if flags:
-        tell("\nFlags:")
-    for flag, names, said in flags:
-        tell_words(f"  {flag} ({', '.join(names)}): {said}")
+    tell_flags(flags)
     conventions = ev.conventions
     tell_words(
         f"\nConventions: ended episodes {conventions['finished']}, gamma {conventions['gamma']:g}, drop "

@@ -13,7 +13,7 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -38,6 +38,14 @@ def say(text: str) -> None:
 def tell_words(text: str) -> None:
     """Sentences of the result: at a terminal lines end between words."""
     sys.stdout.write(fitted(printable(text), terminal_width(sys.stdout)) + "\n")
+
+
+def tell_flags(flags: Sequence[tuple[str, Sequence[str], str]]) -> None:
+    """What flags say: each flag with the rows that have it."""
+    if flags:
+        tell("\nFlags:")
+    for flag, names, said in flags:
+        tell_words(f"  {flag} ({', '.join(names)}): {said}")
 
 
 def terminal_width(stream: Any) -> int | None:
