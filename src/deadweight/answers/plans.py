@@ -18,8 +18,9 @@ from deadweight.estimators.names import DOUBLY_ROBUST, MODEL, W
 from deadweight.estimators.product import ProductFamily, SelfNormalised
 from deadweight.estimators.starts import StartFamily
 from deadweight.estimators.trajectory import Behaviour
-from deadweight.question.core import Question, Values
+from deadweight.question.core import Question
 from deadweight.question.drops import NOTHING_DROPPED, Drop
+from deadweight.question.solved_values import Values
 from deadweight.sums.blocks import Block, discounted_sum
 from deadweight.sums.fields import Field
 from deadweight.sums.running import times

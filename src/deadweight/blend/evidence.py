@@ -43,8 +43,9 @@ from deadweight.negligible.guard import fit_of, guard_of
 from deadweight.negligible.proof import is_proven
 from deadweight.negligible.witnesses import LEAST_Z, witnesses_of
 from deadweight.question.by_row import RowQuestion
-from deadweight.question.core import MOST_VALUES, Question, Values
+from deadweight.question.core import MOST_VALUES, Question
 from deadweight.question.drops import NOTHING_DROPPED, Drop
+from deadweight.question.solved_values import Values
 from deadweight.sums.fields import Field
 from deadweight.sums.reduction import in_log_order
 from deadweight.sums.reward_timing import RewardTiming

@@ -14,7 +14,8 @@ from deadweight.estimators.per_decision import PerDecision
 from deadweight.estimators.product import ProductFamily, TermMaker
 from deadweight.estimators.trajectory import Behaviour, WholeEpisode
 from deadweight.log.features import require_labels
-from deadweight.question.core import Question, Values
+from deadweight.question.core import Question
+from deadweight.question.solved_values import Values
 from deadweight.sums.fields import Field
 from deadweight.sums.weighting import Weighting
 from deadweight.typing import FloatArray

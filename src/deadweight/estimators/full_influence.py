@@ -12,7 +12,7 @@ from deadweight.estimators.direct import Together
 from deadweight.estimators.family import Family
 from deadweight.estimators.product import ProductFamily, ProductSums
 from deadweight.estimators.starts import StartFamily, Starts, uses_q
-from deadweight.question.core import Values
+from deadweight.question.solved_values import Values
 from deadweight.sums.blocks import Block
 from deadweight.sums.fields import Field
 from deadweight.typing import FloatArray

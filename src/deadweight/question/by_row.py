@@ -14,7 +14,8 @@ import numpy as np
 
 from deadweight.errors import EstimationError, OptionError
 from deadweight.log.features import require_labels
-from deadweight.question.core import Question, Values
+from deadweight.question.core import Question
+from deadweight.question.solved_values import Values
 from deadweight.sums.fields import Field, Table
 from deadweight.typing import FloatArray, IntArray
 from deadweight.values.crossfit import FOLDS

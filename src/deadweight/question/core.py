@@ -1,4 +1,4 @@
-"""Question: a log, two policies and a discount, with everything that several estimators share.
+"""Question: what is asked of a log, with the model that several estimators share.
 
 The fitted model, its Q values and the visit counts are computed when first asked for and kept, so that a
 table of ten estimators fits one model.
@@ -6,169 +6,40 @@ table of ten estimators fits one model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from deadweight.basics.memory import NUMBER, require
 from deadweight.errors import EstimationError, OptionError
-from deadweight.log.interface import Log, in_memory
-from deadweight.log.trajectories import Trajectories
 from deadweight.mdp.tabular import TabularMDP, backward, gaps, occupancies
-from deadweight.policy.policies import frequencies
-from deadweight.question.cut_weights import CutWeights
-from deadweight.question.facts import Facts, Shape
-from deadweight.question.options import Options
+from deadweight.question.asked import Asked
+from deadweight.question.solved_values import (
+    Solved,
+    Values,
+    at_all_steps,
+    require_room,
+    solved_backwards,
+    widest_gap,
+)
 from deadweight.sums.blocks import powers
-from deadweight.sums.fields import ByDuration, ByFold, Field, Folds, Table, table_of
-from deadweight.sums.pairs import PolicyPair
-from deadweight.typing import FloatArray, IntArray
+from deadweight.sums.fields import ByFold, Field, Folds, Table
+from deadweight.typing import FloatArray
 from deadweight.values.hardly_seen import SquaresByState, unseen_errors
 from deadweight.values.model import Counts, mdp_from_counts
 from deadweight.values.model_influence import FittedModel
 from deadweight.values.row_values import RowValues
 from deadweight.values.settling import Settled, settle
-from deadweight.values.until_end import UntilEnd
+
+__all__ = ["MOST_VALUES", "Question", "Values"]
 
 # Nobody who did not ask for a model gets a table of Q_t(s, a) larger than this, 256 MiB.
 MOST_VALUES = 1 << 25
 
-F = TypeVar("F", bound=Field, covariant=True)
-T = TypeVar("T")
-
 
 @dataclass(frozen=True, eq=False)
-class Values(Generic[F]):
-    """Q_t(s, a) of the actions taken, and V_t(s), of pi_e, and the models that they are fitted by.
-
-    A given model is not fitted: no episode moves it.
-    """
-
-    q: F
-    v: F
-    after: FloatArray  # (folds, S) V after the last of the log's steps
-    fits: tuple[Any, ...] = ()  # FittedModel, or RowValues
-    folds: Folds | None = None
-    times: IntArray | None = None  # (S,) the step of each row, where rows are states; else any state any step
-
-
-@dataclass(frozen=True, eq=False)
-class _Solved:
-    """The values of one model at the steps of the log, and after the last of them."""
-
-    q: Table  # (T, S, A)
-    v: Table  # (T, S)
-    after: FloatArray  # (S,)
-    until_end: UntilEnd | None  # where they are settled
-
-
-@dataclass(frozen=True, eq=False)
-class Question:
-    """What is asked of a log.
-
-    Attributes:
-      parts: the log, or runs of its episodes, in memory or stored.
-      pair: the policies in the log's index order.
-      gamma: discount in (0, 1].
-      options: see `deadweight.question.options`.
-      workers: threads of a fold in memory.
-      by_duration: rewards are discounted by durations already, and gamma is 1; see `log.durations`.
-      asked_gamma: the discount that was asked for, where it is another.
-      cut_weights: how rows stand for those that were cut off; None where they do not.
-      behaviour_flags: what must be known of where the behaviour policy comes from.
-      known: facts of the log that were found for other policies already.
-      keeps_influences: those of all episodes on a blend's estimates are kept, for a comparison.
-      paths: epsilon paths, and evidence for a blend, that were made already; see
-        `deadweight.negligible.epsilon_path` and `deadweight.blend.evidence`.
-      sums: what was summed already, by key; see `deadweight.answers.summing`.
-    """
-
-    parts: Log
-    pair: PolicyPair
-    gamma: float = 1.0
-    options: Options = field(default_factory=Options)
-    workers: int = 1
-    behaviour_flags: tuple[str, ...] = ()
-    known: Facts | None = field(default=None, repr=False)
-    keeps_influences: bool = False
-    by_duration: bool = False
-    asked_gamma: float | None = None
-    cut_weights: CutWeights | None = None
-    paths: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
-    sums: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
-
-    def about(self, log: Trajectories) -> Question:
-        """The same question about some of the episodes of its log."""
-        return replace(self, parts=in_memory(log), known=None)
-
-    def made_once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What was made under this key before, or is made now and kept in `sums`."""
-        if key not in self.sums:
-            self.sums[key] = make()
-        found: T = self.sums[key]
-        return found
-
-    @cached_property
-    def facts(self) -> Facts:
-        """What is known of the log."""
-        return Facts(self.parts, self.workers) if self.known is None else self.known
-
-    @property
-    def shape(self) -> Shape:
-        """Number of states and of actions, of log and policies."""
-        return self.pair.n_states, self.pair.n_actions
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Number of episodes of each part."""
-        return self.parts.census.sizes
-
-    @property
-    def n(self) -> int:
-        """Number of episodes."""
-        return self.parts.census.n
-
-    @property
-    def horizon(self) -> int:
-        """T, the longest episode."""
-        return self.parts.census.horizon
-
-    @cached_property
-    def terminated(self) -> int:
-        """Number of episodes that ended by termination."""
-        _ = self.time_limit
-        return self.parts.census.terminated
-
-    @cached_property
-    def counts(self) -> Counts:
-        """Transition counts of the log."""
-        return self.facts.counts(self.shape)
-
-    def count_folds(self, folds: int) -> None:
-        """Take the counts of so many folds with those of the log, in one pass, if neither is there yet."""
-        if self.options.model is None and self.parts.has_states:  # of rows there is nothing to count
-            self.facts.count_folds(folds, self.shape)
-
-    @cached_property
-    def visits(self) -> FloatArray:
-        """(S,) visits of each state."""
-        at_hand = None if self.facts.has_counts(self.shape) else self.parts.visits(self.pair.n_states)
-        return self.counts.visits_by("state") if at_hand is None else at_hand
-
-    def share_of(self, drop: Field) -> float:
-        """Share of the logged steps that a drop drops."""
-        if self.parts.has_rows and not (isinstance(drop, Table) and self.parts.has_states):
-            return np.count_nonzero(drop.along(self.parts[0])) / self.parts.n_steps
-        mask = table_of(drop, "A log that is read in parts needs a drop of states", "Pass states.")
-        return float(self.visits[mask].sum() / self.visits.sum())
-
-    @cached_property
-    def pi_b(self) -> FloatArray:
-        """(S, A) pi_b of all actions: as given, or as observed when only propensities were logged."""
-        return frequencies(self.counts.visits()) if self.pair.pi_b is None else self.pair.pi_b
+class Question(Asked):
+    """What is asked of a log, the model in use, and its values for pi_e."""
 
     @cached_property
     def model(self) -> TabularMDP:
@@ -196,36 +67,12 @@ class Question:
         assert given is None or isinstance(given, TabularMDP)
         return given
 
-    @property
-    def discount(self) -> float:
-        """Gamma as it was asked for."""
-        return self.gamma if self.asked_gamma is None else self.asked_gamma
-
-    def discounted(self, field: Field) -> Field:
-        """Values as an estimate weighs them: with what each row counts, where that is not the same."""
-        return ByDuration(field) if self.by_duration or self.cut_weights is not None else field
-
     @cached_property
     def chain(self) -> TabularMDP:
         """The model's transitions as they are, without a discount that durations have put into them."""
         if not self.by_duration:
             return self.model
         return mdp_from_counts(self.counts.without_durations(), self.horizon, self.options.unseen)
-
-    @property
-    def time_limit(self) -> int | None:
-        """Steps after which episodes were cut, where there is such a limit."""
-        return self.parts.time_limit
-
-    @property
-    def known_time_limit(self) -> int | None:
-        """The same, without a pass over a stored log that nobody has asked for its limit."""
-        return self.parts.known_limit
-
-    @cached_property
-    def cut_early(self) -> int:
-        """Number of episodes that were cut elsewhere than at the time limit."""
-        return self.parts.census.cut_early
 
     @property
     def has_end(self) -> bool:
@@ -261,10 +108,6 @@ class Question:
         if own is None and self.options.solve == "settled":
             own = self.time_limit
         return max(self.horizon, own or 0)
-
-    def pi_e(self, what: str) -> FloatArray:
-        """(S, A) pi_e of all actions, which `what` needs."""
-        return self.pair.require_pi_e(what)
 
     @cached_property
     def reached(self) -> FloatArray:
@@ -354,7 +197,7 @@ class Question:
 
     def _fit(
         self,
-        solved: _Solved,
+        solved: Solved,
         model: TabularMDP,
         counts: Counts,
         fold: int = 0,
@@ -369,11 +212,6 @@ class Question:
         return FittedModel(model, counts, pi_e, v, chain is not None, self.gamma, unseen, fold, folds, chain)
 
     @cached_property
-    def gain(self) -> FloatArray:
-        """(S, A) pi_e - pi_b."""
-        return self.pi_e("The bias of a drop") - self.pi_b
-
-    @cached_property
     def gaps(self) -> FloatArray:
         """(S,) the Q gap, max_t (max_a Q_t - min_a Q_t) over the steps of the log: the only one there is."""
         if self.settled is not None:
@@ -382,12 +220,7 @@ class Question:
         if "values" not in vars(self):  # a running maximum needs no table of all steps
             pi_e = self.pi_e("The Q gap")
             return gaps(self.model, pi_e, self.model_horizon, self.gamma, before=self.horizon)
-        q = self.values.q.values
-        high, low = q[:, :, 0].copy(), q[:, :, 0].copy()
-        for action in range(1, q.shape[2]):
-            np.maximum(high, q[:, :, action], out=high)
-            np.minimum(low, q[:, :, action], out=low)
-        return np.asarray(np.subtract(high, low).max(axis=0))
+        return widest_gap(self.values.q.values)
 
     @cached_property
     def delta(self) -> Table:
@@ -397,27 +230,11 @@ class Question:
     def _settled(self, model: TabularMDP) -> Settled | None:
         return settle(model, self.pi_e("A model of the log"), self.gamma, self.horizon)
 
-    def _solve(self, model: TabularMDP) -> _Solved:
-        require(
-            NUMBER * float(self.horizon) * (model.r.size + model.n_states) * (self.options.cross_fit or 1),
-            f"Q of {self.horizon:,} steps x {model.n_states:,} states x {model.n_actions:,} actions",
-            "Use coarser states, or estimators without a model (WIS, WPDIS).",
-        )
-        q = np.empty((self.horizon, *model.r.shape))
-        v = np.empty((self.horizon, model.n_states))
-        after: FloatArray = np.zeros(model.n_states)
+    def _solve(self, model: TabularMDP) -> Solved:
+        require_room(model, self.horizon, self.options.cross_fit or 1)
         if self.has_end:
             settled = self.settled if model is self.model else self._settled(model)
             if settled is not None:
-                q[:], v[:] = settled.q, settled.v
-                return _solved(q, v, settled.v, settled.until_end)
-        for t, q_t, v_t in backward(model, self.pi_e("A model of the log"), self.model_horizon, self.gamma):
-            if t < self.horizon:
-                q[t], v[t] = q_t, v_t
-            elif t == self.horizon:
-                after = v_t
-        return _solved(q, v, after, None)
-
-
-def _solved(q: FloatArray, v: FloatArray, after: FloatArray, until_end: UntilEnd | None) -> _Solved:
-    return _Solved(Table(q, by_time=True, by_action=True), Table(v, by_time=True), after, until_end)
+                return at_all_steps(settled, self.horizon)
+        pi_e = self.pi_e("A model of the log")
+        return solved_backwards(model, pi_e, self.horizon, self.model_horizon, self.gamma)
