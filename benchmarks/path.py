@@ -14,7 +14,8 @@ from collections.abc import Callable
 import numpy as np
 
 from deadweight.domains import taxi
-from deadweight.estimate import answer, estimate
+from deadweight.estimate import estimate
+from deadweight.estimating import answer
 from deadweight.estimators.names import estimator_of
 from deadweight.negligible.epsilon_path import epsilon_path
 from deadweight.negligible.levels import Levels, make_levels

@@ -27,7 +27,7 @@ LAYERS = (
     "inference negligible blend",
     "diagnostics verdict",
     "background",
-    "estimate envs report",
+    "estimating estimate envs report",
     "comparing improving cut_bounds",
     "testing studies",
     "cli __main__",

@@ -15,7 +15,8 @@ from deadweight.comparing.differing import Behaviours, Model, model_of, where_th
 from deadweight.comparing.said import BEHAVIOUR_IN_WORDS, reasons
 from deadweight.comparing.simultaneous import Contest
 from deadweight.errors import PolicyError
-from deadweight.estimate import TRAINED, answered_table, default_names, of_learnt_policy
+from deadweight.estimate import TRAINED, of_learnt_policy
+from deadweight.estimating import answered_table, default_names
 from deadweight.estimators.estimator import Estimator
 from deadweight.estimators.names import estimator_of
 from deadweight.inference import check_interval

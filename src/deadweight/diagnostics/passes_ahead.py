@@ -1,6 +1,6 @@
 """How many passes over its log a table of estimates will take, told from what it is asked for.
 
-Whoever waits wants to know before the work begins. The numbers here follow `estimate.answer` step by step;
+Whoever waits wants to know before the work begins. The numbers here follow `estimating.answer` step by step;
 what only the log decides, such as a path with very many levels, comes on top (`unforeseen_passes`). None
 where it depends on more than that: intervals that resample, or that look at every episode by itself.
 """
@@ -19,7 +19,7 @@ from deadweight.question.core import Question
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A table that is asked for; arguments as those of `deadweight.estimate.answer`."""
+    """A table that is asked for; arguments as those of `deadweight.estimating.answer`."""
 
     question: Question
     estimators: Sequence[Estimator]
