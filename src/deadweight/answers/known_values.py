@@ -30,7 +30,7 @@ from deadweight.estimators.full_influence import Influence
 from deadweight.question.core import Question
 from deadweight.sums.blocks import powers
 from deadweight.typing import FloatArray
-from deadweight.values.row_values import OfEpisodes, RowValues
+from deadweight.values.row_values import MovedValues, OfEpisodes, RowValues
 
 # More standard errors than this are no chance.
 MOST_STANDARD_ERRORS = 3.0
@@ -64,7 +64,7 @@ class KnownValues:
 def known_values(question: Question) -> KnownValues | None:
     """What the log says of the values of a question; None where they were learned from it in closed form."""
     values = question.row_values
-    if values is None or values.moves:
+    if values is None or isinstance(values, MovedValues):
         return None
     return question.made_once((KnownValues,), lambda: _held_against_the_log(question, values))
 

@@ -36,6 +36,7 @@ from deadweight.sums.blocks import Block
 from deadweight.sums.reduction import reduce_log
 from deadweight.sums.summaries import Moments
 from deadweight.values.model import mdp_from_counts
+from deadweight.values.row_values import MovedValues
 
 # A difference of more standard errors than this is no chance; with few episodes, its equal in Student's t.
 MOST_STANDARD_ERRORS = 4.0
@@ -117,7 +118,7 @@ def can_check(question: Question) -> bool:
     Unless rows that were seen stand for what was cut off.
     """
     fitted, whole = question.row_values, question.cut_early == 0 or question.cut_weights is not None
-    return whole and (fitted is None or fitted.moves)
+    return whole and (fitted is None or isinstance(fitted, MovedValues))
 
 
 def check_model(question: Question) -> Misfit | None:

@@ -21,7 +21,7 @@ from deadweight.typing import FloatArray, IntArray
 from deadweight.values.crossfit import FOLDS
 from deadweight.values.linear import LinearQ
 from deadweight.values.model import Counts
-from deadweight.values.row_values import RowLearner, Rows, RowValues, state_values
+from deadweight.values.row_values import MovedValues, RowLearner, Rows, RowValues, state_values
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +121,8 @@ class RowQuestion(Question):
         """
         learner = self.learner
         rich = isinstance(learner, LinearQ) and learner.is_rich
-        return LinearQ().fit(self._rows) if self.row_values.moves and not rich else None
+        moved = isinstance(self.row_values, MovedValues)
+        return LinearQ().fit(self._rows) if moved and not rich else None
 
     @property
     def _rows(self) -> Rows:
@@ -134,7 +135,7 @@ class RowQuestion(Question):
         """Q and V of each row, at its step, from models that have not seen it."""
         q = self.row_values.q
         v = state_values(q, self.pi_e("A model of the log"))
-        fits = (self.row_values,) if self.row_values.moves else ()
+        fits = (self.row_values,) if isinstance(self.row_values, MovedValues) else ()
         return Values(Table(q, by_action=True), Table(v), np.zeros((1, len(v))), fits, times=self.times)
 
     @property

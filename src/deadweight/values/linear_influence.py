@@ -31,14 +31,14 @@ from deadweight.basics.products import few_threads
 from deadweight.typing import FloatArray, IntArray
 from deadweight.values.linear_model import Run, Solved, runs
 from deadweight.values.linear_sums import Chunk, LinearSums, LinearSystem, chunks, groups
-from deadweight.values.row_values import Influence, OfEpisodes, Rows, RowValues
+from deadweight.values.row_values import Influence, MovedValues, OfEpisodes, Rows
 
 # Columns of the brackets that are smaller than the largest by this factor are rounding.
 NOTHING = 1e-14
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class LinearValues(RowValues):
+class LinearValues(MovedValues):
     """Values of a linear model, with what its influence needs."""
 
     rows: Rows
@@ -46,10 +46,9 @@ class LinearValues(RowValues):
     whole: Solved
     folds: tuple[Solved, ...]
     sums: LinearSums
-    moves = True
 
     def influences(self, by_q: Sequence[FloatArray], n: int) -> list[Influence]:
-        """See `RowValues`; what was asked for before is not made again."""
+        """See `MovedValues`; what was asked for before is not made again."""
         keys = [hashlib.blake2b(np.ascontiguousarray(one).tobytes(), digest_size=16).digest() for one in by_q]
         new = {key: one for key, one in zip(keys, by_q, strict=True) if key not in self._known}
         if new:

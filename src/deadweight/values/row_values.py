@@ -133,7 +133,7 @@ class OfEpisodes:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RowValues:
-    """What a learner has made of the rows of a log.
+    """What a learner has made of the rows of a log, taken as known: no episode moves it.
 
     Attributes:
       q: (S, A) by the number of a row as a state.
@@ -149,8 +149,25 @@ class RowValues:
     flags: tuple[str, ...] = ()
     settled: bool = True
 
-    moves = False  # whether episodes move the estimate by way of the model, as far as that is known
+    def q_of(self, x: FloatArray, times: IntArray) -> FloatArray | None:
+        """(m, A) values of any features at some steps, by a model of all episodes; None without one."""
+        return None
 
+    @property
+    def start_influence(self) -> Influence | None:
+        """The influence of each episode on the mean of `start`; None where values are taken as known."""
+        return None
+
+    def behaviour_value(self, steps: int) -> tuple[float, Influence] | None:
+        """The observed policy's value over so many steps, and its influence; None where there is none."""
+        return None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MovedValues(RowValues, ABC):
+    """Values that every episode moves, by as much as can be computed."""
+
+    @abstractmethod
     def influences(self, by_q: Sequence[FloatArray], n: int) -> list[Influence]:
         """The influence of each episode on some estimates by way of the model.
 
@@ -158,20 +175,11 @@ class RowValues:
           by_q: for each estimate, (S, A) its derivative by q of each row.
           n: episodes.
         """
-        raise NotImplementedError("These values are taken as known.")
-
-    def q_of(self, x: FloatArray, times: IntArray) -> FloatArray | None:
-        """(m, A) values of any features at some steps, by a model of all episodes; None without one."""
-        return None
 
     @property
-    def start_influence(self) -> Influence | None:
-        """The same on the mean of `start`; None where the model is taken as known."""
-        return None
-
-    def behaviour_value(self, steps: int) -> tuple[float, Influence] | None:
-        """The observed policy's value over so many steps, and its influence; None where there is none."""
-        return None
+    @abstractmethod
+    def start_influence(self) -> Influence:
+        """The same on the mean of `start`."""
 
 
 class RowLearner(ABC):
