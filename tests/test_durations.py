@@ -15,6 +15,7 @@ from deadweight.errors import DataError, EstimationError, OptionError
 from deadweight.io.stream import open_stream
 from deadweight.log.durations import _by_episode, _by_step, elapsed
 from deadweight.question.asking import ask
+from deadweight.studies.unsaid_ends import table_without_flags
 from deadweight.values.model import count
 
 GAMMA = 0.9
@@ -260,11 +261,7 @@ def test_time_is_added_up_in_the_same_order_by_step_and_by_episode() -> None:
 
 def table_of(log: dw.Trajectories) -> dict[str, Any]:
     return {
-        "episode": np.repeat(np.arange(log.n_episodes), log.lengths),
-        "step": np.arange(log.n_steps) - np.repeat(log.offsets[:-1], log.lengths),
-        "state": log.states,
-        "action": log.actions,
-        "reward": log.rewards,
+        **table_without_flags(log),
         "propensity": log.propensities,
         "duration": log.durations,
     }

@@ -15,6 +15,7 @@ import deadweight as dw
 from deadweight.cli.app import app
 from deadweight.errors import DataError, PolicyError, SupportError
 from deadweight.mdp.simulate import simulate
+from deadweight.studies.unsaid_ends import table_without_flags
 from deadweight.sums.old_policies import old_policies
 
 
@@ -166,11 +167,7 @@ def frame(log):
 
     return pd.DataFrame(
         {
-            "episode": np.repeat(np.arange(log.n_episodes), log.lengths),
-            "step": np.arange(log.n_steps) - np.repeat(log.offsets[:-1], log.lengths),
-            "state": log.states,
-            "action": log.actions,
-            "reward": log.rewards,
+            **table_without_flags(log),
             "behaviour_id": np.repeat(log.behaviour_ids, log.lengths),
         }
     )

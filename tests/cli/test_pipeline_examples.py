@@ -14,6 +14,7 @@ from pages import ROOT
 
 import deadweight as dw
 from deadweight.cli import run
+from deadweight.studies.unsaid_ends import table_without_flags
 
 TUTORIAL = (ROOT / "docs" / "tutorials" / "engineer.md").read_text()
 YAML = "\n".join(re.findall(r"```yaml\n(.*?)```", TUTORIAL, re.DOTALL))
@@ -27,11 +28,7 @@ def pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     log = SHOP.sample(600, seed=0)
     table = pa.table(
         {
-            "episode": np.repeat(np.arange(log.n_episodes), log.lengths),
-            "step": np.arange(log.n_steps) - np.repeat(log.offsets[:-1], log.lengths),
-            "state": log.states,
-            "action": log.actions,
-            "reward": log.rewards,
+            **table_without_flags(log),
             "behaviour_prob": log.propensities,
             "truncated": np.ones(log.n_steps, dtype=bool),
         }

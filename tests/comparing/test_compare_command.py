@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from deadweight.cli.app import app
+from deadweight.studies.unsaid_ends import table_without_flags
 
 
 @pytest.fixture(scope="module")
@@ -18,11 +19,7 @@ def files(tmp_path_factory, log, policies):
     folder = tmp_path_factory.mktemp("compare")
     pd.DataFrame(
         {
-            "episode": np.repeat(np.arange(log.n_episodes), log.lengths),
-            "step": np.arange(log.n_steps) - np.repeat(log.offsets[:-1], log.lengths),
-            "state": log.states,
-            "action": log.actions,
-            "reward": log.rewards,
+            **table_without_flags(log),
             "behaviour_prob": log.propensities,
         }
     ).to_csv(folder / "log.csv", index=False)

@@ -14,6 +14,7 @@ import deadweight as dw
 from deadweight.errors import EstimationError, OptionError
 from deadweight.improving.words import MEANING
 from deadweight.io.stream import open_stream
+from deadweight.studies.unsaid_ends import table_without_flags
 
 HALF = [[0.5, 0.5]]
 
@@ -237,11 +238,7 @@ def test_a_stream_is_a_log_in_memory(lift: dw.domains.Problem, tmp_path: Path) -
 
     found = lift.sample(200, seed=3)
     table = {
-        "episode": np.repeat(np.arange(200), found.lengths),
-        "step": np.arange(found.n_steps) - np.repeat(found.offsets[:-1], found.lengths),
-        "state": found.states,
-        "action": found.actions,
-        "reward": found.rewards,
+        **table_without_flags(found),
         "propensity": found.propensities,
     }
     parquet.write_table(pa.table(table), tmp_path / "log.parquet", row_group_size=100)

@@ -43,6 +43,10 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {"flags": flags, "cut": cut}
 
 
+def opened(kind: str, folders: dict[str, Path]) -> Any:
+    return dw.read(folders["flags"]) if kind == "memory" else open_stream(folders[kind], part_rows=300)
+
+
 def told_of(log: Any, **asked: Any) -> list[Progress]:
     seen: list[Progress] = []
     with dw.progress(seen.append):
@@ -56,8 +60,7 @@ def told_of(log: Any, **asked: Any) -> list[Progress]:
 def test_the_first_word_is_true_of_the_last_pass(
     kind: str, asked: dict[str, Any], folders: dict[str, Path]
 ) -> None:
-    log = dw.read(folders["flags"]) if kind == "memory" else open_stream(folders[kind], part_rows=300)
-    seen = told_of(log, **asked)
+    seen = told_of(opened(kind, folders), **asked)
     if kind != "memory" and asked.get("interval") == "student-t":
         assert seen[0].passes is None, "whether the horizon takes a pass is not foreseen"
         return
@@ -73,8 +76,7 @@ def test_the_first_word_is_true_of_the_last_pass(
 def test_what_the_log_decides_adds_to_the_passes(
     kind: str, asked: dict[str, Any], folders: dict[str, Path]
 ) -> None:
-    log = dw.read(folders["flags"]) if kind == "memory" else open_stream(folders[kind], part_rows=300)
-    seen = told_of(log, **asked)
+    seen = told_of(opened(kind, folders), **asked)
     passes = [one.passes or 0 for one in seen]
     assert passes == sorted(passes)
     assert passes[-1] == seen[-1].number
