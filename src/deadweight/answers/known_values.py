@@ -27,6 +27,7 @@ import numpy as np
 
 from deadweight.basics.arithmetic import sums_by
 from deadweight.estimators.full_influence import Influence
+from deadweight.log.row_numbers import episode_of_rows, step_of_rows
 from deadweight.question.core import Question
 from deadweight.sums.blocks import powers
 from deadweight.typing import FloatArray
@@ -71,8 +72,8 @@ def known_values(question: Question) -> KnownValues | None:
 
 def _held_against_the_log(question: Question, values: RowValues) -> KnownValues:
     log = question.parts[0]
-    episode = np.repeat(np.arange(log.n_episodes), log.lengths)
-    times = np.arange(log.n_steps) - log.offsets[episode]
+    episode = episode_of_rows(log)
+    times = step_of_rows(log)
     q = values.q[log.states]  # (steps, A)
     pi_e = question.pi_e("A check of values")[log.states]
     v = np.einsum("ia,ia->i", q, pi_e)

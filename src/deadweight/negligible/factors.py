@@ -17,6 +17,7 @@ from functools import cached_property
 import numpy as np
 
 from deadweight.basics.memory import NUMBER, require
+from deadweight.log.row_numbers import step_of_rows
 from deadweight.log.trajectories import Trajectories
 from deadweight.sums.fields import Table
 from deadweight.sums.pairs import PolicyPair, quotient
@@ -201,7 +202,7 @@ def _returns(log: Trajectories, gamma: float) -> FloatArray:
     """(n,) discounted return of each episode."""
     if gamma == 1.0:
         return np.add.reduceat(log.rewards, log.offsets[:-1])
-    steps = np.arange(log.n_steps) - np.repeat(log.offsets[:-1], log.lengths)
+    steps = step_of_rows(log)
     return np.add.reduceat(log.rewards * gamma**steps, log.offsets[:-1])
 
 

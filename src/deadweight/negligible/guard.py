@@ -25,6 +25,7 @@ from deadweight.answers.answering import Answers
 from deadweight.answers.plans import plan_of
 from deadweight.basics.arithmetic import divide, sums_by
 from deadweight.estimators.names import BUILT_IN
+from deadweight.log.row_numbers import episode_of_rows, step_of_rows
 from deadweight.log.trajectories import Trajectories
 from deadweight.question.core import Question
 from deadweight.question.drops import NOTHING_DROPPED
@@ -90,8 +91,8 @@ def _guard(question: Question) -> Guard:
 
 def fit_of(log: Trajectories, q: FloatArray, gamma: float) -> float:
     """z of the regression of rewards to go on the values of the actions taken."""
-    episode = np.repeat(np.arange(log.n_episodes), log.lengths)
-    times = np.arange(log.n_steps) - log.offsets[episode]
+    episode = episode_of_rows(log)
+    times = step_of_rows(log)
     x = _around_one(_less_its_mean(q[log.states, log.actions], times))
     y = _around_one(_less_its_mean(rewards_to_go(log, gamma, times), times))
     squares = float(x @ x)

@@ -14,6 +14,7 @@ import numpy as np
 
 from deadweight.errors import EstimationError, OptionError
 from deadweight.log.features import require_labels
+from deadweight.log.row_numbers import step_of_rows
 from deadweight.question.core import Question
 from deadweight.question.solved_values import Values
 from deadweight.sums.fields import Field, Table
@@ -163,5 +164,5 @@ class RowQuestion(Question):
         """(S,) the step of each row; 0 for what follows an episode."""
         log = self.parts[0]
         times: IntArray = np.zeros(self.pair.n_states, dtype=np.int64)
-        times[log.states] = np.arange(log.n_steps) - np.repeat(log.offsets[:-1], log.lengths)
+        times[log.states] = step_of_rows(log)
         return times

@@ -36,6 +36,7 @@ import numpy as np
 from deadweight.errors import EstimationError, OptionError
 from deadweight.log.durations import Standing
 from deadweight.log.interface import Log, in_memory
+from deadweight.log.row_numbers import step_of_rows
 from deadweight.log.trajectories import Trajectories
 from deadweight.typing import BoolArray, FloatArray, IntArray
 
@@ -113,7 +114,7 @@ class _Risk:
 
     def __init__(self, log: Trajectories) -> None:
         self.log, last = log, log.offsets[1:] - 1
-        self.steps: IntArray = np.arange(log.n_steps) - np.repeat(log.offsets[:-1], log.lengths)
+        self.steps: IntArray = step_of_rows(log)
         final = self.steps == max(log.horizon, log.time_limit or 0) - 1
         cut = np.zeros(log.n_steps, dtype=bool)
         cut[last[~log.terminated]] = True

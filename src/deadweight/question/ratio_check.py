@@ -16,6 +16,7 @@ import numpy as np
 
 from deadweight.basics.arithmetic import sums_by
 from deadweight.log.labels import plain
+from deadweight.log.row_numbers import episode_of_rows
 from deadweight.log.trajectories import Trajectories
 from deadweight.typing import FloatArray, IntArray, Labels
 
@@ -29,7 +30,7 @@ FLAG = "behaviour-miscalibrated"
 
 def z_of(log: Trajectories, rho: FloatArray) -> float:
     """The mean over episodes of sum_t (rho_t - 1), in standard errors; 0 where all ratios are 1."""
-    episode = np.repeat(np.arange(log.n_episodes), log.lengths)
+    episode = episode_of_rows(log)
     sums = sums_by(episode, rho - 1.0, log.n_episodes)
     error = float(sums.std(ddof=1)) / np.sqrt(log.n_episodes) if log.n_episodes > 1 else 0.0
     return float(sums.mean() / error) if error > 0 else 0.0

@@ -18,6 +18,7 @@ import numpy as np
 
 from deadweight.domains.problem import Problem
 from deadweight.estimate import evaluate
+from deadweight.log.row_numbers import episode_of_rows, step_of_rows
 from deadweight.log.trajectories import Trajectories
 from deadweight.mdp.tabular import q_values
 from deadweight.studies.automatic_drop import MSERatio, geometric_mean, mse_ratio
@@ -60,8 +61,8 @@ def cut_log(
     problem: Problem, log: Trajectories, cut: str, rng: np.random.Generator
 ) -> tuple[Trajectories, float]:
     """The log with episodes that were cut, after which nothing is known; and the share of them."""
-    episode = np.repeat(np.arange(log.n_episodes), log.lengths)
-    steps = np.arange(log.n_steps) - log.offsets[episode]
+    episode = episode_of_rows(log)
+    steps = step_of_rows(log)
     horizon = problem.mdp.horizon or log.horizon
     frail = rng.random(log.n_episodes) < 0.5
     rewards = log.rewards

@@ -19,6 +19,7 @@ from deadweight.domains.problem import as_policy
 from deadweight.errors import Assumption
 from deadweight.estimate import estimate, evaluate
 from deadweight.io import read
+from deadweight.log.row_numbers import episode_of_rows, step_of_rows
 from deadweight.log.trajectories import Trajectories
 from deadweight.mdp.simulate import simulate
 from deadweight.mdp.tabular import TabularMDP
@@ -58,8 +59,8 @@ def self_ending() -> dict[str, Problem]:
 def table_without_flags(log: Trajectories) -> dict[str, Any]:
     """The columns of a log that every table has."""
     return {
-        "episode": np.repeat(np.arange(log.n_episodes), log.lengths),
-        "step": np.arange(log.n_steps) - np.repeat(log.offsets[:-1], log.lengths),
+        "episode": episode_of_rows(log),
+        "step": step_of_rows(log),
         "state": log.states,
         "action": log.actions,
         "reward": log.rewards,

@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from deadweight.errors import OptionError
+from deadweight.log.row_numbers import episode_of_rows, step_of_rows
 from deadweight.log.trajectories import Trajectories
 from deadweight.sums.blocks import Block, powers
 from deadweight.typing import BoolArray, FloatArray, IntArray
@@ -74,12 +75,12 @@ class Rows:
     @cached_property
     def episode(self) -> IntArray:
         """(n,) the episode of each row."""
-        return np.repeat(np.arange(self.log.n_episodes), self.log.lengths)
+        return episode_of_rows(self.log)
 
     @cached_property
     def times(self) -> IntArray:
         """(n,) the step of each row."""
-        return np.asarray(np.arange(self.n) - self.log.offsets[self.episode])
+        return step_of_rows(self.log)
 
     @cached_property
     def fold(self) -> IntArray:

@@ -14,6 +14,7 @@ import numpy as np
 
 from deadweight.estimate import evaluate
 from deadweight.io.stream import open_stream
+from deadweight.log.row_numbers import episode_of_rows, step_of_rows
 from deadweight.studies.benchmark.logs import Setting, setting
 from deadweight.studies.benchmark.paired import ratio
 from deadweight.studies.benchmark.result import Result
@@ -52,8 +53,8 @@ def _write(made: Setting, folder: Path) -> None:
     import pyarrow.parquet as pq
 
     log = made.log
-    episode = np.repeat(np.arange(log.n_episodes), log.lengths)
-    step = np.arange(log.n_steps) - np.repeat(log.offsets[:-1], log.lengths)
+    episode = episode_of_rows(log)
+    step = step_of_rows(log)
     last = np.zeros(log.n_steps, dtype=bool)
     last[log.offsets[1:] - 1] = True
     columns = (episode, step, log.states, log.actions, log.rewards, last)
@@ -84,8 +85,8 @@ def command_line(scale: float) -> list[Result]:
 
 def _write_csv(made: Setting, log: Path, policy: Path) -> None:
     flat, taken = made.log, made.pi_b[made.log.states, made.log.actions]
-    episode = np.repeat(np.arange(flat.n_episodes), flat.lengths)
-    step = np.arange(flat.n_steps) - np.repeat(flat.offsets[:-1], flat.lengths)
+    episode = episode_of_rows(flat)
+    step = step_of_rows(flat)
     rows = zip(episode, step, flat.states, flat.actions, flat.rewards, taken, strict=True)
     lines = [f"{i},{t},{s},{a},{r!r},{p!r}" for i, t, s, a, r, p in map(_plain, rows)]
     log.write_text("\n".join(["episode,step,state,action,reward,behaviour_prob", *lines]) + "\n")
