@@ -123,7 +123,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """What is public; the rooms of the house that are not stay out of sight."""
+    """The public names; packages that are not public are left out."""
     return __all__
 
 

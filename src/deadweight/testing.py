@@ -56,7 +56,7 @@ def influences(
     cells: int = 1 << 15,
     **options: Any,
 ) -> tuple[Fit, FloatArray | None]:
-    """An estimate before it is dressed, and the influence (n,) of each episode on it, up to a constant.
+    """The bare fit of an estimator, and the influence (n,) of each episode on it, up to a constant.
 
     Args:
       parts: runs of the log's episodes to be summed one after the other; None takes the log whole.

@@ -154,7 +154,7 @@ class Answers(Summing):
         return found
 
     def _starts(self, plan: Plan) -> StartFamily | None:
-        # An estimate that overflows has no influence to speak of.
+        # The influence on an estimate that overflowed is not defined.
         return None if self.model_known or not math.isfinite(self.fit(plan).value) else plan.starts
 
     def paired_std_error(self, plan: Plan) -> float | None:

@@ -123,7 +123,7 @@ def numbers_as_text(name: str) -> Run:
         numbers = case.table.numbers(name)
         if not numbers.from_text:
             return None
-        row = int(np.argmax(~numbers.missing & (numbers.values != 0)))  # a nought says nothing of the way
+        row = int(np.argmax(~numbers.missing & (numbers.values != 0)))  # 0 looks alike in all notations
         return Found(
             f"{case.table.called(name)} holds text, such as {show(case.table.arrow(name)[row].as_py())}, "
             f"which was read as {numbers.values[row]:g}.",

@@ -16,7 +16,7 @@ from deadweight.typing import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """An estimate before it is dressed for the user.
+    """What a family makes of its sums, before labels and an interval are added.
 
     Attributes:
       value: the estimate.

@@ -72,7 +72,7 @@ class WindowWalks:
     steps: ModelSteps
 
     def on(self, block: Block) -> WindowWalk | None:
-        """The walk along a block; None where there is no kernel, or the log is none for it."""
+        """The walk along a block; None where there is no kernel, or it declines the log."""
         return block.once(self, self._walk)
 
     def _walk(self, block: Block) -> WindowWalk | None:

@@ -141,7 +141,7 @@ def _read_parquet(files: list[Path], base: Path | None, choose: Chosen) -> Any:
     except (pa.ArrowException, OSError, UnicodeError, ValueError) as error:
         if isinstance(error, DeadweightError | MemoryError):
             raise
-        raise _blame(files, error) from None
+        raise _unreadable_file(files, error) from None
 
 
 def _read_one_parquet(file: Path, choose: Chosen) -> Any:
@@ -181,7 +181,7 @@ def check_text(table: Any) -> Any:
     return table
 
 
-def _blame(files: list[Path], error: Exception) -> LogProblem:
+def _unreadable_file(files: list[Path], error: Exception) -> LogProblem:
     """The file that cannot be read, or, if each can, that they do not fit together."""
     import pyarrow as pa
     import pyarrow.parquet as pq

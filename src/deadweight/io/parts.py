@@ -92,7 +92,7 @@ def cut(ordered: Sequence[RowGroup], part_rows: int = PART_ROWS) -> list[Part]:
                 break
             tail.append((group.file, group.number, group.high == last))
         after = before if lo > 0 and ordered[lo].low == before else None
-        if after is not None and last == after:  # one episode through and through: the part before has it
+        if after is not None and last == after:  # it all belongs to the last episode of the part before
             parts[-1] = replace(parts[-1], beyond=parts[-1].beyond + rows)
             continue
         own = _by_file(ordered[lo:hi])

@@ -38,7 +38,7 @@ def strays(made: Estimator, columns: Columns, witnesses: Witnesses) -> FloatArra
     inside = made.contains_correction
     values = columns.estimate if inside else columns.estimate - columns.bias
     found: FloatArray = np.zeros_like(values)
-    counts = 1.0 if witnesses.proven else 0.0  # noise excuses only a model that has shown something
+    counts = 1.0 if witnesses.proven else 0.0  # an unproven model gets no allowance for noise
     if inside and columns.ess[0] >= FEW_EPISODES:
         shared = np.abs(columns.std_error[0] ** 2 - columns.std_error**2)
         found = np.square(values - values[0]) - counts * shared

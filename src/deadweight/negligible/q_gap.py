@@ -89,7 +89,7 @@ def may_drop(question: Question, min_visits: int) -> BoolArray:
             fix="For example min_visits=3.",
         )
     if not question.parts.has_states:
-        return question.visits > 0  # how often a row was seen says nothing of it
+        return question.visits > 0  # each row is a state of its own, seen once
     if min_visits == 0:
         return np.ones(question.pair.n_states, dtype=bool)
     matters = np.abs(question.pi_e("min_visits") - question.pi_b) > SAME_PROBABILITY

@@ -33,7 +33,7 @@ from deadweight.values.settling import Settled, settle
 
 __all__ = ["MOST_VALUES", "Question", "Values"]
 
-# Nobody who did not ask for a model gets a table of Q_t(s, a) larger than this, 256 MiB.
+# Largest table of Q_t(s, a), in numbers (256 MiB), that is made for defaults which use a model.
 MOST_VALUES = 1 << 25
 
 
@@ -213,7 +213,7 @@ class Question(Asked):
 
     @cached_property
     def gaps(self) -> FloatArray:
-        """(S,) the Q gap, max_t (max_a Q_t - min_a Q_t) over the steps of the log: the only one there is."""
+        """(S,) the Q gap, max_t (max_a Q_t - min_a Q_t) over the steps of the log."""
         if self.settled is not None:
             q = self.settled.q
             return np.asarray(q.max(axis=1) - q.min(axis=1))

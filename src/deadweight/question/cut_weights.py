@@ -24,7 +24,7 @@ it may have been the end, and all rows are at risk. Where it says so for all of 
 are, and the state of a group is the one in which they were cut.
 
 What nobody can see, such as a diagnosis that is not in the table, may decide who is cut: then these weights
-are wrong as well, and only bounds (`deadweight.cut_bounds`) are honest.
+are wrong as well, and only bounds (`deadweight.cut_bounds`) are valid.
 """
 
 from __future__ import annotations

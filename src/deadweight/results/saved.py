@@ -82,7 +82,7 @@ def loaded(path: str | Path, kinds: Iterable[type[Result]]) -> Any:
         raise _foreign(path)
     try:
         found = _built(kind, document["result"])
-        found.to_dict()  # what cannot say what it is was tampered with
+        found.to_dict()  # raises if fields were changed in the file
         repr(found)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         raise _damaged(path, str(error) or type(error).__name__) from None

@@ -40,7 +40,7 @@ class Result:
                 del self.__dict__[name]
 
     def __getattr__(self, name: str) -> Any:
-        # Only what is not there comes here.
+        # Python calls this only for attributes that are not set.
         kind = type(self)
         if name in kind.ASK:
             raise NotAsked(f"This {kind.__name__} has no {name}: it was not asked for.", fix=kind.ASK[name])

@@ -179,7 +179,7 @@ def _worst(some: list[Line]) -> list[str]:
 
 
 def _rows(title: str, some: list[Line]) -> str:
-    """The rows beside BLEND: do their intervals cover, and is the standard error of the model honest?"""
+    """The rows beside BLEND: do their intervals cover, and is the standard error of the model right?"""
     others = [one for one in ROWS if one != "BLEND"]
     heads = [title, *(f"coverage {one}" for one in others), "width WDRSIS"]
     heads += ["standard error over sd, DM", "the same, root mean square"]

@@ -42,7 +42,7 @@ def _of_block(block: Block) -> list[Total]:
             rows = _mixed(rows * ODD + np.ascontiguousarray(column).astype(np.uint64))
         if block.alive is not None:
             rows = np.where(block.alive, rows, np.uint64(0))
-        # An array: numpy warns of a single number that goes round, and of no array.
+        # keepdims: numpy warns when a scalar of unsigned type overflows, but not when an array does.
         return [Total(np.add.reduce(_mixed(np.add.reduce(rows, axis=1)), keepdims=True))]
 
 

@@ -89,7 +89,7 @@ class Walk:
 
 
 def walk(block: Block, ratios: Ratios, gamma: float) -> Walk | None:
-    """The walk along a block; None where there is no kernel, or the block is none for it."""
+    """The walk along a block; None where there is no kernel, or it declines the block."""
     columns = _columns(block, ratios)
     if kernel.KERNEL is None or columns is None:
         return None

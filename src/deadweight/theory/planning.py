@@ -41,5 +41,5 @@ def episodes_needed(
             f"std_error must be above 0; found {std_error!r}.", fix="For example std_error=0.1."
         )
     variance = moments(mdp, pi_e, pi_b, estimator, drop, horizon, gamma).variance
-    # The variance is a computed number: a hair above a whole number of episodes is that number.
+    # Rounding of the variance must not add an episode.
     return max(1, ceil(variance / std_error**2 * (1 - 1e-12)))

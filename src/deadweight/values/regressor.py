@@ -103,7 +103,7 @@ class RegressorQ(RowLearner):
         """(n + episodes, A) values at step t from those of the next step."""
         v = np.einsum("ia,ia->i", later, rows.probs)
         ahead = np.where(rows.following >= 0, v[rows.following], 0.0)
-        # Where nobody knows what followed, a row tells of its reward only: of use as long as that is all.
+        # A row without a known successor has a reward only; it is used while no row has a value after it.
         some = seen & rows.known if ahead.any() else seen
         low, high = rows.limits(np.asarray(t))
         return np.clip(self._fitted(columns, rows, some, rows.log.rewards + rows.gamma * ahead), low, high)
