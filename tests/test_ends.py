@@ -150,7 +150,7 @@ def test_only_cuts_before_the_limit_are_flagged() -> None:
     assert "truncated" in dw.estimate("WIS", unsaid, pi, pi).flags
 
 
-def test_ends_merge(tmp_path: Path) -> None:
+def test_ends_merge() -> None:
     log = simulate(ergodic().mdp, ergodic().pi_b, 60, 3, 7)
     ragged = dw.Trajectories.from_episodes([one[: 1 + i % 7] for i, one in enumerate(log)])
     whole = count_ends([ragged])

@@ -125,7 +125,7 @@ def test_features_and_policies_row_by_row_are_kept(tmp_path: Path, capsys):
     assert {"target_prob_a", "target_prob_b"} <= set(pq.read_schema(tmp_path / "out.parquet").names)
 
 
-def test_the_reward_has_a_name_in_the_report(tmp_path: Path, capsys):
+def test_the_reward_has_a_name_in_the_report(tmp_path: Path):
     given = small_files(tmp_path)
     report = tmp_path / "report.html"
     assert run(["evaluate", *given, "--report", str(report), "--reward", "minutes saved"]) == 0

@@ -14,7 +14,7 @@ from deadweight.errors import OptionError, PolicyError
 from deadweight.studies.problems import study_problems
 
 
-def test_what_it_says_hangs_together(found, problem):
+def test_what_it_says_hangs_together(found):
     assert found.ranking == sorted(found, key=lambda name: -found[name].headline.value)
     assert found.ranking[0] == "good"
     assert found.recommendation == "good"
@@ -36,7 +36,7 @@ def test_what_it_says_hangs_together(found, problem):
     assert_allclose(turned.interval, [-straight.interval[1], -straight.interval[0]])
 
 
-def test_a_policy_equal_to_pi_b_is_neither_better_nor_worse(found, log, problem, policies):
+def test_a_policy_equal_to_pi_b_is_neither_better_nor_worse(found, problem, policies):
     assert found.difference("same").answer == "cannot tell"
     assert any("what the old policy does" in reason for reason in found.reasons)
     # Whatever the log, counted or given, and whatever else is in the mapping.
@@ -130,7 +130,7 @@ def test_the_report_has_the_forest_the_set_and_the_states(found, tmp_path):
     assert len(pairs) == 6 + 4, "every two of four, and each against the baseline"
 
 
-def test_where_they_differ_adds_up_to_the_model_s_difference(found, log, policies, problem):
+def test_where_they_differ_adds_up_to_the_model_s_difference(found):
     for pair in found.where:
         if pair.second == "baseline":
             continue

@@ -109,7 +109,7 @@ def test_marks_are_the_papers(made_up):
     ]
 
 
-def test_ties_share_a_mark_and_use_up_the_next(made_up):
+def test_ties_share_a_mark_and_use_up_the_next():
     from deadweight.studies.reproduction.cells import _marked
 
     row = [

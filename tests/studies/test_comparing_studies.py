@@ -92,7 +92,7 @@ def test_logs_are_cut_as_said(cut: str) -> None:
     np.testing.assert_array_equal(log.terminated[kept], whole.terminated[kept])
 
 
-def test_a_run_of_the_cuts(tmp_path) -> None:
+def test_a_run_of_the_cuts() -> None:
     found = cut_study.run("by state: random 8 x 3", 0)
     assert set(found["covered"]) == set(found["errors"])
     assert len(found["errors"]) == 2 * len(cut_study.NAMES)
