@@ -11,6 +11,7 @@ import deadweight as dw
 from deadweight.studies import headline_study
 from deadweight.studies.cartpole import STEPS, BinnedCartpole
 from deadweight.studies.headline_tables import Line, headline_tables, lines, write_headline
+from deadweight.studies.runs import first_runs
 
 CELL = "random 8 x 3, n = 200"
 
@@ -31,7 +32,7 @@ def test_the_number_of_episodes_is_named_once() -> None:
 def test_a_run_and_its_line(tmp_path) -> None:
     assert list(headline_study.study(tmp_path, 2, only=[CELL])) == [CELL]
     kept = headline_study.stores(tmp_path)[CELL]
-    first, second = headline_study.records(kept, None)
+    first, second = first_runs(kept, None)
     assert first == headline_study.run(CELL, 0)
     truth = headline_study.headline_cells()[CELL].task.values[0]
     (line,) = lines(tmp_path)

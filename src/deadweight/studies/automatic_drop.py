@@ -94,7 +94,7 @@ def study(
     """Lines of the table, one a problem, as they are finished; `tell` gets remarks on what was found."""
     kept = stores(out)
     for name in make_runs(kept, run, runs, workers, tell):
-        yield line_of(name, [dict(record) for record in first_runs(kept[name], runs)])
+        yield line_of(name, first_runs(kept[name], runs))
 
 
 def run(name: str, number: int) -> dict[str, Any]:

@@ -20,12 +20,12 @@ from deadweight.domains import stochastic_lift
 from deadweight.estimate import evaluate
 from deadweight.negligible.extremes import DropWarning
 from deadweight.policy.behaviour import estimate_behaviour
-from deadweight.records import Store, digest
+from deadweight.records import digest
 from deadweight.studies.cartpole import BinnedCartpole
 from deadweight.studies.hard import endless, frailty, hard_problems, late_reward, previous_action
 from deadweight.studies.interval_coverage import cells as old_cells
 from deadweight.studies.problems import StudyProblem, hidden, random_problem
-from deadweight.studies.runs import Stores, first_runs, make_runs, store_of
+from deadweight.studies.runs import Stores, make_runs, store_of
 from deadweight.verdict import verdict
 
 SEED = 2029
@@ -146,8 +146,3 @@ def study(
 ) -> Iterator[str]:
     """Make all runs that `out` does not hold yet; yields the name of each finished cell."""
     return make_runs(stores(out), run, runs, workers, tell, only)
-
-
-def records(store: Store, runs: int | None) -> list[dict[str, Any]]:
-    """The records of the first `runs` runs of a cell."""
-    return [dict(record) for record in first_runs(store, runs)]

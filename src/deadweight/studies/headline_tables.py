@@ -18,7 +18,8 @@ from deadweight.basics.atomic import write_text, writing
 from deadweight.blend.mixing import NORMAL
 from deadweight.studies import headline_study
 from deadweight.studies.coverage_tables import markdown
-from deadweight.studies.headline_study import ALSO, BEFORE, DROPPED, Cell, records, stores
+from deadweight.studies.headline_study import ALSO, BEFORE, DROPPED, Cell, stores
+from deadweight.studies.runs import first_runs
 from deadweight.typing import FloatArray
 
 ROWS = ("BLEND", "C-WSPDIS", "WDRSIS", "WPDIS")
@@ -70,7 +71,7 @@ def lines(out: Path, runs: int | None = None) -> list[Line]:
     """One line a cell, of the first `runs` runs."""
     kept = stores(out)
     cells = headline_study.headline_cells()
-    found = [(name, cells[name], records(store, runs)) for name, store in kept.items()]
+    found = [(name, cells[name], first_runs(store, runs)) for name, store in kept.items()]
     return [_line(name, cell, made) for name, cell, made in found if made]
 
 

@@ -53,7 +53,7 @@ def study(out: Path, runs: int, workers: int = 1, tell: Callable[[str], None] = 
     store = store_of(out / "runs", "sepsis", task.name, digest(SEED, *facts(task)))
     for _ in make_runs({task.name: store}, run, runs, workers, tell):
         pass
-    return tables(task, [dict(record) for record in first_runs(store, runs)])
+    return tables(task, first_runs(store, runs))
 
 
 def tables(task: StudyProblem, made: list[dict[str, Any]]) -> str:
