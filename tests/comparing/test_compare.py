@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import deadweight as dw
+from deadweight.comparing.compare_policies import _ranked
 from deadweight.errors import OptionError, PolicyError
 from deadweight.studies.problems import study_problems
 
@@ -85,6 +86,28 @@ def test_the_same_seed_gives_the_same_bits_and_another_hardly_differs(log, polic
     assert_allclose(other.differences.baseline_half_widths, found.differences.baseline_half_widths, rtol=0.1)
     two = dw.compare(log, policies, problem.pi_b, workers=2)
     assert two.to_dict() == found.to_dict()
+
+
+def test_neither_the_order_nor_the_names_of_policies_change_what_is_said(log, policies, problem, found):
+    """The simulation gives its draws to policies by their values."""
+    new = {name: f"{place} {name}" for place, name in enumerate(reversed(list(policies)))}
+    turned = dw.compare(log, {new[name]: policies[name] for name in reversed(list(policies))}, problem.pi_b)
+    for said in ("ranking", "better", "worse"):
+        assert getattr(turned, said) == [new[name] for name in getattr(found, said)]
+    assert turned.may_be_best == {new[name] for name in found.may_be_best}
+    for name in policies:
+        assert turned.regret_bound[new[name]] == pytest.approx(found.regret_bound[name], rel=1e-9)
+        for other in (None, *(one for one in policies if one != name)):
+            before, after = (
+                one.difference(called[name], "baseline" if other is None else called[other])
+                for one, called in ((found, dict(zip(policies, policies, strict=True))), (turned, new))
+            )
+            assert_allclose(after.interval, before.interval, rtol=1e-9)
+
+
+def test_policies_whose_values_differ_by_rounding_stay_in_their_order():
+    values = {"a": 1.0, "b": 2.0, "c": 1.0 + 4e-16, "d": 1.0 + 2e-16, "e": 3.0}
+    assert _ranked(values) == ["e", "b", "a", "c", "d"]
 
 
 def test_it_is_data(found, tmp_path):

@@ -31,7 +31,7 @@ from deadweight.question.opened_source import opened
 from deadweight.question.options import Options, read_options
 from deadweight.results import Evaluation
 from deadweight.results.comparison import Comparison
-from deadweight.results.differences import BASELINE, SAME, Differences, PairStates
+from deadweight.results.differences import BASELINE, ROUNDING, SAME, Differences, PairStates
 from deadweight.sums.log_fingerprint import learnt_here
 
 # Each has a path of its own, and none a say in the comparison: in the tables where they are asked for only.
@@ -210,7 +210,7 @@ def _comparison(
 ) -> Comparison:
     names = list(entries)
     differences = _differences(entries, other, contest)
-    ranking = sorted(names, key=lambda name: -entries[name].contender.value)
+    ranking = _ranked({name: entry.contender.value for name, entry in entries.items()})
     trained = [name for name in names if entries[name].trained]
     may_be_best, regret = _best(names, contest, trained)
     answers = {name: differences.verdict(names.index(name), None).answer for name in names}
@@ -235,6 +235,18 @@ def _comparison(
     )
     sparse = [name for name, entry in entries.items() if entry.contender.sparse]
     return found.with_changes(reasons=reasons(found, trained, sparse))
+
+
+def _ranked(values: Mapping[str, float]) -> list[str]:
+    """Names, best first; those whose values differ by rounding only stay in the order in which they came."""
+    places = list(values)
+    ranking: list[str] = []
+    tied: list[str] = []
+    for name in sorted(places, key=lambda name: -values[name]):
+        if tied and abs(values[tied[-1]] - values[name]) > ROUNDING * abs(values[name]):
+            ranking, tied = [*ranking, *sorted(tied, key=places.index)], []
+        tied.append(name)
+    return [*ranking, *sorted(tied, key=places.index)]
 
 
 def _where(

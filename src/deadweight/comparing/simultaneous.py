@@ -127,6 +127,8 @@ class Contest:
     def __init__(self, contenders: Sequence[Contender], baseline: Contender, draws: Draws) -> None:
         self.everyone, self.draws = [*contenders, baseline], draws
         self.count, self.n = len(contenders), len(baseline.influence)
+        # Draws go to policies by their values: in which order and under which names they came says nothing.
+        self._upwards = sorted(range(self.count), key=lambda k: (contenders[k].value, self.covariance[k, k]))
         self._spreads: dict[tuple[int, int], Spread] = {}
         self._alones: dict[tuple[int, float], float] = {}
 
@@ -150,18 +152,18 @@ class Contest:
         """c of all differences from the baseline; of what is the baseline itself nothing is claimed."""
         last = self.everyone[-1]
         same = [one is last or (last.acts_as_logged and one.acts_as_logged) for one in self.everyone]
-        pairs = [(k, self.count) for k in range(self.count) if not same[k]]
+        pairs = [(k, self.count) for k in self._upwards if not same[k]]
         return self.draws.quantile(self._of_differences(pairs), two_sided=True)
 
     @cached_property
     def between_all(self) -> float:
         """c of the differences between any two policies."""
-        pairs = [(k, j) for k in range(self.count) for j in range(k)]
+        pairs = [(k, j) for place, k in enumerate(self._upwards) for j in self._upwards[:place]]
         return self.draws.quantile(self._of_differences(pairs), two_sided=True)
 
     def from_all_others(self, k: int) -> float:
         """c of how much better than policy k the others are."""
-        pairs = [(j, k) for j in range(self.count) if j != k]
+        pairs = [(j, k) for j in self._upwards if j != k]
         return self.draws.quantile(self._of_differences(pairs), two_sided=False)
 
     def difference(self, k: int, j: int) -> float:
