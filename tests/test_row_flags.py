@@ -48,6 +48,16 @@ def test_a_heavy_tail() -> None:
     assert "heavy-tail" not in flags("WIS", alike, pi_e, None)
 
 
+def test_rounding_contradicts_nothing() -> None:
+    """All episodes earn the same, and model and weights agree on it but for the last digits."""
+    unit = 1e-6  # of which sums are not exact
+    paths = [[(0, 1.0), (1, 1.0), (0, 2.0), (4, 1.0)], [(0, 3.0), (1, 0.0), (0, 1.0), (2, 1.0)]]
+    log = dw.Trajectories.from_episodes([[(s, 0, unit * r) for s, r in path] for path in paths])
+    found = dw.evaluate(log, np.ones((5, 1)), np.ones((5, 1)))
+    assert found["WPDIS"].bounds.disagreement > found["WPDIS"].sampling_error  # rounding of the model's value
+    assert [name for name in found if "contradicted" in found[name].flags] == []
+
+
 def test_weights_that_do_not_average_one() -> None:
     wrong = dw.Trajectories(
         LOG.states, LOG.actions, LOG.rewards, LOG.offsets, propensities=np.full(LOG.n_steps, 0.9)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from deadweight.answers.answering import Answers
 from deadweight.answers.plans import FEW_EPISODES, NEARLY_ALL, Plan
+from deadweight.blend.candidates import ROUNDING
 from deadweight.diagnostics.weight_flags import flags_of_full_weights, weight_flags
 from deadweight.negligible.proof import is_proven
 from deadweight.question.core import Question
@@ -57,7 +58,8 @@ def _interval_flags(plan: Plan, bounds: Interval) -> list[str]:
         return []
     if not plan.counterparts:
         return ["unchecked"]
-    return ["contradicted"] if (bounds.disagreement or 0.0) > bounds.sampling_error else []
+    rounding = ROUNDING * abs(bounds.centre)
+    return ["contradicted"] if (bounds.disagreement or 0.0) > bounds.sampling_error + rounding else []
 
 
 def _model_flags(answers: Answers, plan: Plan) -> list[str]:
