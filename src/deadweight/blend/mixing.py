@@ -43,6 +43,8 @@ from deadweight.typing import FloatArray
 CONTRADICTING = 1.64
 # How much of its contradiction a model has left that is shown to be wrong.
 SHOWN_WRONG = 0.5
+# Two estimates whose difference has no more than this share of their variances are the same.
+SAME = 1e-12
 # How much of the variance of what the model hardly saw counts.
 UNSEEN = 1.5
 # Standard errors of a half-width at 95 %, and of what a normal distribution would have there.
@@ -136,7 +138,9 @@ class _Mixer:
         own, theirs = candidates.variance(mix), candidates.variance(other)
         both = float(mix @ candidates.covariance @ other)
         spread = own + theirs - 2.0 * both + squared
-        share = min(max((theirs - both + squared) / spread, 0.0), 1.0) if spread > 0 else 1.0
+        if not spread > SAME * (own + theirs):  # one estimate by two names: rounding would share it out
+            return mix
+        share = min(max((theirs - both + squared) / spread, 0.0), 1.0)
         return share * mix + (1.0 - share) * other
 
     def _half_width(self, variance: float, contradiction: float, level: float) -> float:
