@@ -43,6 +43,22 @@ def test_an_estimate_is_the_blend_of_its_evidence() -> None:
     assert ("contradicted" in found.flags) == (expected.against is not None)
 
 
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_from_fewer_episodes_than_there_are_folds_nothing_is_concluded(n: int) -> None:
+    """No episode is left that could show that a model knows anything: weights say how sure it is."""
+    alike = dw.Trajectories([0] * n, [1] * n, [1.0] * n, np.arange(n + 1))  # a coin does that in 1 of 2^n logs
+    found = dw.evaluate(alike, [[0.0, 1.0]], [[0.5, 0.5]], baseline=0.5)
+    assert found["BLEND"].interval == (1.0, 1.0)
+    assert found.verdict.answer == "cannot tell"
+    assert "model-useless" in found["BLEND"].flags
+    two = dw.Trajectories([0] * n, [1, 0] * (n // 2) + [1] * (n % 2), np.arange(n) ** 2.0, np.arange(n + 1))
+    table = dw.evaluate(two, [[0.4, 0.6]], [[0.5, 0.5]], ["BLEND", "WIS"], baseline=-5.0)
+    assert table.verdict.answer == "cannot tell"
+    lower, upper = table["BLEND"].interval
+    half = upper - table["BLEND"].value
+    assert half > 2.5 * table["WIS"].std_error + abs(table["WIS"].value - table["BLEND"].value)
+
+
 def test_it_is_the_headline_and_says_why() -> None:
     table = dw.evaluate(LOG, PROBLEM.pi_e, PROBLEM.pi_b, ["BEHAVIOUR", "WPDIS", "BLEND", "C-WSPDIS"])
     assert list(table) == ["BEHAVIOUR", "WPDIS", "BLEND", "C-WSPDIS"]

@@ -42,8 +42,8 @@ FLAGS = {
     "chance: do not trust what is based on the model.",
     "model-unproven": "Held against what the log earned, the action values behind it, given or learned, are "
     "wrong or foretell nothing: do not trust what is based on them.",
-    "model-useless": "Labels of states tell neither what follows nor what is paid, or a model fitted to "
-    "other episodes foretells nothing of what is earned and too few effective episodes are left to check "
+    "model-useless": "Labels of states tell neither what follows nor what is paid, or no model fitted to "
+    "other episodes is seen to foretell what is earned and too few effective episodes are left to check "
     "it: the interval also holds all that weights alone leave open.",
     "model-unstable": "The model of the features left the range of possible values and had to be held back "
     "by a stronger penalty: what is based on it is rough.",
