@@ -48,6 +48,31 @@ def test_a_heavy_tail() -> None:
     assert "heavy-tail" not in flags("WIS", alike, pi_e, None)
 
 
+@pytest.mark.parametrize("tiny", [1e-3, 1e-100, 1e-150])
+def test_the_mean_weight_is_known_however_large_weights_are(tiny: float) -> None:
+    """A quarter of the weights is all there is: their z is that of a coin that shows 1 in a quarter."""
+    log = dw.Trajectories.from_episodes([[(0, i % 2, 1.0), (0, i // 2 % 2, 1.0)] for i in range(40)])
+    pi_e, pi_b = [[1.0 - tiny, tiny]], [[tiny, 1.0 - tiny]]
+    found = dw.estimate("WIS", log, pi_e, pi_b)
+    expected = 0.25 / np.sqrt(0.25 * 0.75 / 39)
+    assert found.mean_weight_z == pytest.approx(expected, rel=1e-3)
+    assert dw.diagnostics.weights(log, pi_e, pi_b).mean_z == pytest.approx(expected, rel=1e-3)
+    assert "mean-weight" in found.flags
+
+
+@pytest.mark.parametrize("written", [np.nextafter(1 / 3, 0.0), np.nextafter(1 / 3, 1.0), 0.3333333])
+def test_weights_of_one_up_to_rounding_average_one(written: float) -> None:
+    """The last digits of probabilities in a file are no reason to doubt them."""
+    rng = np.random.default_rng(0)
+    log = dw.Trajectories(
+        np.zeros(60, dtype=int), rng.integers(3, size=60), rng.normal(5, 1, size=60), np.arange(61),
+        propensities=np.full(60, written),
+    )  # fmt: skip
+    found = dw.evaluate(log, np.full((1, 3), 1 / 3), None, ["BEHAVIOUR", "WPDIS"], baseline=0.0)
+    assert found["WPDIS"].mean_weight_z == dw.diagnostics.weights(log, np.full((1, 3), 1 / 3)).mean_z == 0.0
+    assert found.verdict.answer == "better"
+
+
 def test_rounding_contradicts_nothing() -> None:
     """All episodes earn the same, and model and weights agree on it but for the last digits."""
     unit = 1e-6  # of which sums are not exact

@@ -304,7 +304,11 @@ def _step_sizes(weighting: Weighting, finished: str, block: Block) -> list[Kish]
 
 def mean_z(weights: Kish, n: int) -> float:
     """(mean - 1) / standard error of a single column of n weights."""
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        mean = float(scale(weights.weight, weights.shift)[0]) / n
-        square = float(scale(weights.squares, 2 * weights.shift)[0]) / n
-        return z_from_one(mean, float(np.sqrt((square - np.square(mean)) / (n - 1))))
+    unit = np.maximum(weights.shift, 0)  # in which neither a weight nor its square is too large
+    mean, square = (
+        float(scale(sums, power * (weights.shift - unit))[0]) / n
+        for power, sums in ((1, weights.weight), (2, weights.squares))
+    )
+    with np.errstate(invalid="ignore", divide="ignore"):
+        error = float(np.sqrt(np.divide(max(square - mean * mean, 0.0), n - 1)))
+    return z_from_one(mean, error, float(scale(np.ones(1), -unit)[0]))

@@ -185,8 +185,9 @@ def _shares(logs: FloatArray) -> FloatArray:
 
 def _against_one(logs: FloatArray) -> tuple[float, float]:
     """Mean of the weights, and its distance from 1 in standard errors."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        values = np.exp(logs)
-        mean = float(values.mean())
-        error = float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan
-    return mean, z_from_one(mean, error)
+    unit = max(float(logs.max()), 0.0)  # in which no weight is too large
+    values = np.exp(logs - unit)
+    error = float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan
+    z = z_from_one(float(values.mean()), error, math.exp(-unit))
+    with np.errstate(over="ignore"):
+        return float(np.exp(logs).mean()), z

@@ -303,10 +303,18 @@ def _extended(column: AnyArray, extra: int, stays: bool, otherwise: float) -> An
     return np.append(column, np.full(extra, column[-1] if stays else otherwise, dtype=column.dtype))
 
 
-def z_from_one(mean: float, std_error: float) -> float:
-    """How far a mean of weights is from 1, in standard errors; 0 where it is exactly 1."""
+# Mean weights closer to 1 than this are 1: probabilities are often written with six digits.
+NEAR_ONE = 1e-6
+
+
+def z_from_one(mean: float, std_error: float, one: float = 1.0) -> float:
+    """How far a mean of weights is from 1, in standard errors; 0 where it is 1 up to rounding.
+
+    `one` is 1 in the unit of the mean and its error, 0 where it is nothing beside them.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
-        return 0.0 if mean == 1.0 else float(np.divide(mean - 1.0, std_error))
+        near = abs(mean - one) <= NEAR_ONE * one
+        return 0.0 if near else float(np.divide(mean - one, std_error))
 
 
 # A table of all keys is quicker than sorting them where it has at most so many places for each that is there.
