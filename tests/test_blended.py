@@ -46,7 +46,9 @@ def test_an_estimate_is_the_blend_of_its_evidence() -> None:
 @pytest.mark.parametrize("n", [2, 3, 4])
 def test_from_fewer_episodes_than_there_are_folds_nothing_is_concluded(n: int) -> None:
     """No episode is left that could show that a model knows anything: weights say how sure it is."""
-    alike = dw.Trajectories([0] * n, [1] * n, [1.0] * n, np.arange(n + 1))  # a coin does that in 1 of 2^n logs
+    alike = dw.Trajectories(
+        [0] * n, [1] * n, [1.0] * n, np.arange(n + 1)
+    )  # a coin does that in 1 of 2^n logs
     found = dw.evaluate(alike, [[0.0, 1.0]], [[0.5, 0.5]], baseline=0.5)
     assert found["BLEND"].interval == (1.0, 1.0)
     assert found.verdict.answer == "cannot tell"
@@ -54,9 +56,20 @@ def test_from_fewer_episodes_than_there_are_folds_nothing_is_concluded(n: int) -
     two = dw.Trajectories([0] * n, [1, 0] * (n // 2) + [1] * (n % 2), np.arange(n) ** 2.0, np.arange(n + 1))
     table = dw.evaluate(two, [[0.4, 0.6]], [[0.5, 0.5]], ["BLEND", "WIS"], baseline=-5.0)
     assert table.verdict.answer == "cannot tell"
-    lower, upper = table["BLEND"].interval
-    half = upper - table["BLEND"].value
+    half = table["BLEND"].interval[1] - table["BLEND"].value
     assert half > 2.5 * table["WIS"].std_error + abs(table["WIS"].value - table["BLEND"].value)
+
+
+@pytest.mark.filterwarnings("ignore:.* encountered in:RuntimeWarning")  # numpy may say so, too
+@pytest.mark.parametrize("tiny", [1e-160, 1e-300])
+def test_windows_whose_products_leave_the_range_of_numbers_are_left_out(tiny: float) -> None:
+    """All other weights carry an exponent, and the mix is that of ratios that are large but not so large."""
+    log = dw.Trajectories.from_episodes([[(0, i % 2, float(i % 3)), (0, i // 2 % 2, 1.0)] for i in range(40)])
+    found, expected = (
+        dw.estimate("BLEND", log, [[1.0 - ratio, ratio]], [[ratio, 1.0 - ratio]]) for ratio in (tiny, 1e-100)
+    )
+    assert found.value == pytest.approx(expected.value, rel=1e-9)
+    assert found.interval == pytest.approx(expected.interval, rel=1e-9)
 
 
 def test_it_is_the_headline_and_says_why() -> None:

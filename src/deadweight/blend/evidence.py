@@ -180,30 +180,44 @@ class Gatherer:
         if self._joint is None:
             one_pass(question, [self.job])
         assert self._joint is not None
-        unseen = self._unseen()
+        unseen, covariance = self._unseen(), self._joint.covariance_of_means
+        kept = self._finite(covariance)
         made = Evidence(
-            tuple(found),
-            np.array([value for value, _ in found.values()]),
-            self._joint.covariance_of_means,
+            tuple(list(found)[place] for place in kept),
+            np.array([list(found.values())[place][0] for place in kept]),
+            covariance[np.ix_(kept, kept)],
             question.n,
             answers.ess(self.plans["WDR"]) or 0.0,
             answers.ess(self.plans["WDRSIS"]) or 0.0,
             self._windowed_size(),
             unseen_variance=0.0 if unseen is None else float(np.square(unseen).sum()),
             shared_bias=self._shared_bias(found["DM"][0]),
-            weights_only=self._weights_only(self._joint.covariance_of_means),
+            weights_only=self._weights_only(covariance),
             left_out=self._left_out(),
             useless=self._model_is_useless,
             heard=has_given_model(question),
             drops=answers.dropped_share(self.plans["WDRSIS"]) > 0.0,
             late=answers.found(RewardTiming()).is_late,
             some_cut=question.time_limit is not None or question.terminated < question.n,
-            influences=tuple(influence for _, influence in found.values()),
+            influences=tuple(list(found.values())[place][1] for place in kept),
             unseen=unseen,
-            rows=self._rows,
+            rows=None if self._rows is None else self._rows[kept],
         )
         question.paths[Evidence, self.drop] = made  # for whoever asks again
         return made
+
+    def _finite(self, covariance: FloatArray) -> list[int]:
+        """Places of the estimates that have a value.
+
+        Products over a window may leave the range of doubles; all the others carry an exponent.
+        """
+        names, known = list(self._found), np.isfinite(np.diag(covariance)) | (self.question.n < 2)
+        fine = {
+            name: bool(known[place] and np.isfinite(self._found[name][0])) for place, name in enumerate(names)
+        }
+        windows = [name for name in names if name.startswith("WIN")]
+        left = windows if not all(fine[name] for name in windows) else []
+        return [place for place, name in enumerate(names) if name not in left]
 
     def _weights_only(self, covariance: FloatArray) -> bool:
         """Whether full weights are surer without the model, and nothing else in the mix may use it."""
