@@ -80,6 +80,19 @@ def test_is_data(improved: dw.Improvement, tmp_path: Path) -> None:
     assert improved.plot() is not None
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_actions_that_are_numbers_are_in_frames_of_every_library(
+    improved: dw.Improvement, library: str
+) -> None:
+    pytest.importorskip(library)
+    made = improved.to_frame(library)
+    old = made["old"].to_pylist() if library == "pyarrow" else list(made["old"])
+    assert improved.changes
+    assert [{int(action): share for action, share in row.items()} for row in old] == [
+        dict(change.old) for change in improved.changes
+    ]
+
+
 def test_the_page_has_the_list(improved: dw.Improvement, tmp_path: Path) -> None:
     page = improved.report(tmp_path / "page.html", title="A <b>title</b>", reward="points").read_text()
     assert "A &lt;b&gt;title&lt;/b&gt;" in page

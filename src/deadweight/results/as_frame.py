@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -38,7 +38,15 @@ def frame(rows: list[dict[str, Any]], columns: Sequence[str] = (), library: str 
         if library is not None:
             raise MissingExtra(f"A {library} frame", "frames") from None
         module, found = import_module("pyarrow"), "pyarrow"
+    if found == "pandas":
+        return module.DataFrame(by_column)
+    by_column = {name: [_struct(value) for value in column] for name, column in by_column.items()}
     return module.table(by_column) if found == "pyarrow" else module.DataFrame(by_column)
+
+
+def _struct(value: Any) -> Any:
+    """A mapping with names for keys, as structs of polars and pyarrow have them; anything else as it is."""
+    return {str(key): one for key, one in value.items()} if isinstance(value, Mapping) else value
 
 
 def _in_use() -> str:
