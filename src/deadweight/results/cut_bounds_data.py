@@ -52,13 +52,16 @@ class CutBounds(Result):
 
     @property
     def shift(self) -> float:
-        """By how much the average of the log depends on what was cut off."""
-        return (self.remaining[1] - self.remaining[0]) * self.n_cut / self.n_episodes
+        """By how much the average of the log depends on what was cut off; 0 against a number."""
+        low, high = self.lowest.baseline, self.highest.baseline
+        if isinstance(low, float) or isinstance(high, float):
+            return 0.0
+        return high.value - low.value
 
     @property
     def difference(self) -> tuple[float, float]:
         """Of new policy and baseline: in the worst case one has lost by the cuts and the other gained."""
-        against = 0.0 if isinstance(self.lowest.baseline, float) else self.shift
+        against = self.shift
         return self.lowest.verdict.interval[0] - against, self.highest.verdict.interval[1] + against
 
     @property
