@@ -10,6 +10,7 @@ import pytest
 import reference as ref
 from reference import blend as plain
 from reference import weighted
+from scipy import stats
 from strategies import random_policy
 
 import deadweight as dw
@@ -123,6 +124,29 @@ def test_without_a_model_a_reward_that_comes_last_is_left_to_whole_episodes() ->
     late, on_the_way = blend(weights_only(True, 40.0)), blend(weights_only(False, 40.0))
     assert (late.value, late.shares, late.contradiction) == (1.0, {"WIS": 1.0}, 0.0)
     assert on_the_way.shares["WPDIS"] == pytest.approx(0.8)  # by their variances, which are 1 and 4
+
+
+def test_weights_alone_have_degrees_of_freedom_below_one() -> None:
+    """Student's t with ESS - 1 degrees of freedom, also below one; one episode says nothing of the next."""
+    noise = NormalDist().cdf(2.5)
+    for ess in (1.5, 3.0, 40.0):
+        found = blend(weights_only(True, ess))
+        assert found.half_width == pytest.approx(
+            stats.t.ppf(noise, ess - 1) * 2.0, rel=1e-9
+        )  # its variance is 4
+    assert blend(weights_only(True, 1.0)).half_width == np.inf
+    assert blend(weights_only(False, 0.0)).half_width == np.inf
+
+
+def test_one_episode_with_all_the_weight_leaves_everything_open() -> None:
+    """Episodes that end at random, so that the model is out, and one of them with actions of its own."""
+    episodes = [[(0, i % 2, float(i % 3)), (0, i // 2 % 2, 1.0)] for i in range(40)]
+    log = dw.Trajectories.from_episodes([[(0, 2, 1.0), (0, 2, 3.0)], *episodes[1:]])
+    rare = 1e-3
+    found = dw.evaluate(log, [[0.3, 0.3, 0.4]], [[0.5 - rare / 2, 0.5 - rare / 2, rare]])
+    assert found["WPDIS"].ess == pytest.approx(1.0, abs=1e-3)
+    lower, upper = found["BLEND"].interval
+    assert lower < -1e6 < 1e6 < upper
 
 
 def test_rounding_is_no_contradiction() -> None:

@@ -36,6 +36,7 @@ from deadweight.blend.candidates import (
     Evidence,
     quantile,
 )
+from deadweight.inference.student_t import ONE_EPISODE
 from deadweight.results.blend import Blend, Part
 from deadweight.typing import FloatArray
 
@@ -66,7 +67,8 @@ class Mixture:
         self._mixer = _Mixer(evidence)
         self._by_weights = None
         if evidence.useless:
-            self._by_weights = _Mixer(replace(evidence, weights_only=True, left_out=OF_MODEL))
+            by_weights = replace(evidence, weights_only=True, left_out=OF_MODEL)
+            self._by_weights = _Mixer(by_weights, least_degrees=1.0)
 
     def at(self, level: float) -> Blend:
         """The mix with the widths of this level."""
@@ -93,10 +95,16 @@ def witnesses_of(evidence: Evidence) -> Sequence[str]:
 
 
 class _Mixer:
-    """The candidates of some evidence, and what becomes of them."""
+    """The candidates of some evidence, and what becomes of them.
 
-    def __init__(self, evidence: Evidence) -> None:
+    Args:
+      evidence: all estimates.
+      least_degrees: of freedom, of a mix of weights alone that is not the answer itself.
+    """
+
+    def __init__(self, evidence: Evidence, least_degrees: float = 0.0) -> None:
         self.evidence, self.candidates = evidence, Candidates(evidence)
+        self.least_degrees = least_degrees
 
     def blend(self, level: float) -> Blend:
         evidence, candidates = self.evidence, self.candidates
@@ -157,8 +165,14 @@ class _Mixer:
         return max(self.candidates.variance(mix - mean), self.candidates.variance(mean))
 
     def _wider(self) -> float:
-        """By how much Student's t is wider: weights alone are as sure as their effective episodes."""
-        return quantile(self.candidates.degrees, WIDTH) / WIDTH if self.candidates.by_weights else 1.0
+        """By how much Student's t is wider: weights alone are as sure as their effective episodes.
+
+        One episode that carries them all has no noise, and says nothing about the next one.
+        """
+        if not self.candidates.by_weights:
+            return 1.0
+        degrees = max(self.candidates.sizes[self.candidates.order[0]] - 1.0, self.least_degrees)
+        return quantile(degrees, WIDTH) / WIDTH if degrees > ONE_EPISODE else math.inf
 
     @cached_property
     def _parts(self) -> tuple[Part, ...]:
