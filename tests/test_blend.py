@@ -138,6 +138,15 @@ def test_weights_alone_have_degrees_of_freedom_below_one() -> None:
     assert blend(weights_only(False, 0.0)).half_width == np.inf
 
 
+@pytest.mark.parametrize("shift", [0.0, 100.0])
+def test_without_any_overlap_everything_is_open(shift: float) -> None:
+    """Weights that are all zero have the value 0 by convention: how far the model is from it says nothing."""
+    log = dw.Trajectories.from_episodes([[(0, 0, shift + i % 3)] for i in range(40)])
+    found = dw.evaluate(log, [[0.0, 1.0]], [[0.5, 0.5]])
+    assert found["WIS"].interval == found["BLEND"].interval == (-np.inf, np.inf)
+    assert found.verdict.answer == "cannot tell"
+
+
 def test_one_episode_with_all_the_weight_leaves_everything_open() -> None:
     """Episodes that end at random, so that the model is out, and one of them with actions of its own."""
     episodes = [[(0, i % 2, float(i % 3)), (0, i // 2 % 2, 1.0)] for i in range(40)]

@@ -68,7 +68,8 @@ class Mixture:
         self._by_weights = None
         if evidence.useless:
             by_weights = replace(evidence, weights_only=True, left_out=OF_MODEL)
-            self._by_weights = _Mixer(by_weights, least_degrees=1.0)
+            # Where all weights are zero their value is one by convention only, and leaves everything open.
+            self._by_weights = _Mixer(by_weights, least_degrees=1.0 if evidence.ess > 0 else 0.0)
 
     def at(self, level: float) -> Blend:
         """The mix with the widths of this level."""
