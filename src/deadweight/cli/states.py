@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from deadweight.basics.table_numbers import TableNumber, table_number
 from deadweight.cli.log_options import LogOptions
 from deadweight.cli.output import out_json, tell, tell_words
 from deadweight.cli.terminal_tables import print_table
@@ -52,18 +53,23 @@ def _print(report: StateReport, path: EpsilonPath, top: int) -> None:
     if len(report) > top:
         tell(f"... and {len(report) - top:,} more (--top {len(report)} shows them all).")
     tell(f"\nThe path of {RULE_FOR}: what it says as more states are dropped.\n")
-    print_table(PATH_HEADINGS, [_path_cells(path, k) for k in range(len(path))], left=())
+    print_table(PATH_HEADINGS, _path_rows(path), left=())
     tell_words(PATH_WORDS)
 
 
-def _path_cells(path: EpsilonPath, level: int) -> list[str]:
+def _path_rows(path: EpsilonPath) -> list[list[str]]:
+    form = table_number(path.estimate)
+    return [_path_cells(path, level, form) for level in range(len(path))]
+
+
+def _path_cells(path: EpsilonPath, level: int, form: TableNumber) -> list[str]:
     return [
         f"{path.epsilon[level]:.4g}",
         str(path.n_dropped[level]),
-        f"{path.estimate[level]:.4f}",
-        f"{path.std_error[level]:.4f}",
-        f"{path.bias[level]:+.4f}",
-        f"{path.corrected[level]:.4f}",
+        form(path.estimate[level]),
+        form(path.std_error[level]),
+        form(path.bias[level], "+"),
+        form(path.corrected[level]),
         f"{path.ess[level]:.1f}",
         "<-" if level == path.chosen else "",
     ]

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from deadweight.basics.table_numbers import table_number
 from deadweight.diagnostics.variance_cost import variance_costs
 from deadweight.estimators.names import estimator_of
 from deadweight.log.features import require_labels
@@ -124,13 +125,14 @@ class StateReport:
 
     def cells(self) -> list[list[str]]:
         """The table as text, one list a state."""
+        form = table_number([max(self.gap, default=0.0)])
         return [
             [
                 str(row["state"]),
                 f"{row['visits']:,}",
                 f"{row['chi2']:.3g}",
                 f"{row['variance_cost']:.4f}",
-                f"{row['bias']:+.4f}",
+                form(row["bias"], "+"),
                 f"{row['gap']:.4g}",
                 "yes" if row["dropped"] else "no",
             ]

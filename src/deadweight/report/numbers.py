@@ -6,6 +6,9 @@ import math
 from collections.abc import Callable
 
 LARGEST_FIXED = 1e7
+MOST_DECIMALS = 6
+# What has fewer digits than three within these decimals is written as a power of ten, unless it is rounding.
+SMALLEST_FIXED, ROUNDING = 1e-4, 1e-12
 UNKNOWN = "unknown"
 
 Format = Callable[[float | None], str]
@@ -17,13 +20,17 @@ def values_like(width: float) -> Format:
     >>> form = values_like(0.34)
     >>> form(1.23456), form(-2.0), form(None), form(math.inf)
     ('1.235', '−2.000', 'unknown', '∞')
+    >>> values_like(2e-9)(4.508e-07)
+    '4.508e−07'
     """
     decimals = 3
     if math.isfinite(width) and width > 0:
-        decimals = min(max(2 - math.floor(math.log10(width)), 0), 6)
+        decimals = max(2 - math.floor(math.log10(width)), 0)
 
     def form(value: float | None) -> str:
-        return _fixed(value, decimals)
+        if decimals > MOST_DECIMALS and value is not None and ROUNDING < abs(value) < SMALLEST_FIXED:
+            return significant(value, 4)
+        return _fixed(value, min(decimals, MOST_DECIMALS))
 
     return form
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from deadweight.basics.table_numbers import TableNumber, table_number
 from deadweight.errors import OptionError, did_you_mean
 from deadweight.results.as_frame import frame
 from deadweight.results.differences import BASELINE, Differences, PairStates
@@ -184,19 +185,20 @@ class Comparison(Result):
 
     def rows(self) -> list[list[str]]:
         """The table as text, without its headings."""
-        return [self._cells(name) for name in self.ranking]
+        form = table_number(self.evaluations[name].headline.value for name in self.ranking)
+        return [self._cells(name, form) for name in self.ranking]
 
-    def _cells(self, name: str) -> list[str]:
+    def _cells(self, name: str, form: TableNumber) -> list[str]:
         headline, found, ess = self.evaluations[name].headline, self.difference(name), self.ess[name]
         lost = self.regret_bound[name]
         return [
             name,
-            f"{headline.value:.4f}",
-            _interval(headline.interval),
-            f"{found.difference:+.4f}",
-            _interval(found.interval),
+            form(headline.value),
+            _interval(headline.interval, form),
+            form(found.difference, "+"),
+            _interval(found.interval, form),
             "" if ess is None else f"{ess:.1f}",
-            f"{lost:.4f}" if math.isfinite(lost) else NOT_KNOWN,
+            form(lost) if math.isfinite(lost) else NOT_KNOWN,
             "yes" if name in self.may_be_best else "no",
             found.answer,
         ]
@@ -252,5 +254,5 @@ class Comparison(Result):
         return "\n".join([*(line.rstrip() for line in lines), "", f"{self._title()}.", *self.reasons])
 
 
-def _interval(ends: tuple[float, float] | None) -> str:
-    return "" if ends is None else f"[{ends[0]:.4f}, {ends[1]:.4f}]"
+def _interval(ends: tuple[float, float] | None, form: TableNumber) -> str:
+    return "" if ends is None else f"[{form(ends[0])}, {form(ends[1])}]"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from deadweight.basics.table_numbers import TableNumber, table_number
 from deadweight.errors import UnknownEstimator, did_you_mean
 from deadweight.results.as_frame import frame
 from deadweight.results.estimate_data import Estimate
@@ -137,7 +138,8 @@ class Evaluation(Result):
 
     def rows(self) -> list[list[str]]:
         """The table as text, without its headings."""
-        return [_cells(name, estimate) for name, estimate in self.estimates.items()]
+        form = table_number(estimate.value for estimate in self.estimates.values())
+        return [_cells(name, estimate, form) for name, estimate in self.estimates.items()]
 
 
 HEADINGS = ("estimator", "value", "interval", "ESS", "bias", "dropped", "flags")
@@ -150,14 +152,14 @@ def _dropped(estimate: Estimate) -> str:
     return f"{estimate.dropped_share:.0%} of steps" if estimate.dropped_share > 0 else ""
 
 
-def _cells(name: str, estimate: Estimate) -> list[str]:
+def _cells(name: str, estimate: Estimate, form: TableNumber) -> list[str]:
     interval, bias = estimate.interval, getattr(estimate, "bias", None)
     return [
         name,
-        f"{estimate.value:.4f}",
-        "" if interval is None else f"[{interval[0]:.4f}, {interval[1]:.4f}]",
+        form(estimate.value),
+        "" if interval is None else f"[{form(interval[0])}, {form(interval[1])}]",
         "" if estimate.ess is None else estimate.ess_words or f"{estimate.ess:.1f}",
-        "" if not bias or not np.isfinite(bias) else f"{bias:+.4f}",
+        "" if not bias or not np.isfinite(bias) else form(bias, "+"),
         _dropped(estimate),
         ", ".join(estimate.flags),
     ]
