@@ -12,6 +12,7 @@ from itertools import pairwise
 import pytest
 from evaluations import HOSTILE, ODD, hostile, lift, many_states
 
+import deadweight as dw
 from deadweight.log.labels import visible
 from deadweight.report import gather, render
 
@@ -190,3 +191,20 @@ def test_states_are_capped_and_the_page_stays_small() -> None:
     assert len(states.all("tbody")[0].all("tr")) == 200
     assert "100 more are left out" in states.all("caption")[0].words()
     assert len(text.encode()) < 150_000
+
+
+def test_what_a_blend_drops_is_not_said_of_the_row_of_the_same_name() -> None:
+    """In the demo WDRSIS drops every state, and WDRSIS inside BLEND does not."""
+    words = Tree(render(gather(lift()))).root.words()
+    assert "states dropped as in WDRSIS inside BLEND" in words
+    assert re.search(r"visited states, \d+ dropped inside BLEND", words)
+    assert "States droppedinside BLEND: automatic choice for WDRSIS" in words.replace("\n", "")
+    assert "may drop other states than the estimate above" in words
+
+
+def test_a_drop_by_hand_is_the_same_everywhere() -> None:
+    problem = dw.domains.stochastic_lift(11)
+    found = dw.evaluate(problem.sample(300, 0), problem.pi_e, problem.pi_b, drop=[1, 3])
+    words = Tree(render(gather(found))).root.words()
+    assert "may drop other states" not in words
+    assert "choose levels of their own" not in words

@@ -41,7 +41,7 @@ def conventions(question: Question, headline: Estimate) -> list[tuple[str, str]]
         ("Finished episodes", f"{options.finished}: they {FINISHED[options.finished]}"),
         ("Ends of episodes", _ends(question)),
         ("Actions never logged in a state", _unseen(question)),
-        ("States dropped", visible(headline.drop_origin, LONGEST_RULE)),
+        ("States dropped", _inside(headline) + visible(headline.drop_origin, LONGEST_RULE)),
     ]
     if kind is None:
         found.append(("Interval", "none was asked for"))
@@ -56,6 +56,12 @@ def conventions(question: Question, headline: Estimate) -> list[tuple[str, str]]
     if options.return_range is not None:
         found.append(("Possible returns", "{:g} to {:g}".format(*options.return_range)))
     return found
+
+
+def _inside(headline: Estimate) -> str:
+    """A blend drops nothing by itself; an estimate in it does, by a choice that need not be that of its row."""
+    dropping = headline.blend is not None and headline.blend.drops
+    return f"inside {headline.name}: " if dropping else ""
 
 
 def _ends(question: Question) -> str:

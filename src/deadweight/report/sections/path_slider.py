@@ -26,6 +26,7 @@ OTHER_RULE = (
     "The estimates above do not drop by this rule (see Conventions); the path shows what the automatic "
     "choice would say."
 )
+OTHER_LEVELS = " Other estimates choose levels of their own."
 MODEL_LEFT = " At the far right no weight is left: there the model alone says what the new policy changes."
 KEY = (
     key_entry(line(2, 8, 26, 8, "line after"), "corrected estimate"),
@@ -48,7 +49,8 @@ def path_section(content: Content, form: Format) -> Markup:
         element(
             "p",
             f"From left to right more and more {things} are dropped, those first in which the action matters "
-            "least. The spread shrinks and the bias grows; the level chosen balances the two.",
+            f"least. The spread shrinks and the bias grows; the level chosen for {path.name} balances the two.",
+            OTHER_LEVELS if content.drop_rule == "auto" else "",
             MODEL_LEFT if path.is_model_only(len(path.levels) - 1) else "",
         ),
         None if content.drop_rule == "auto" else note(OTHER_RULE),

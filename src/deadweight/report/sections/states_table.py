@@ -39,7 +39,7 @@ def states_section(content: Content) -> Markup:
             KEY,
             element("div", id="scatter-label", class_="label", hidden=True, aria_hidden="true"),
         ),
-        _table(states),
+        _table(states, "" if content.headline.blend is None else f" inside {content.headline.name}"),
         note(
             "Variance cost: how much smaller the logarithm of the weights' second moment is without this "
             "state. Bias: contribution to what the uncorrected estimate is off. Q gap: the most that one "
@@ -48,7 +48,7 @@ def states_section(content: Content) -> Markup:
     )
 
 
-def _table(states: StatesContent) -> Markup:
+def _table(states: StatesContent, where: str) -> Markup:
     headings = [
         element(
             "th",
@@ -60,11 +60,11 @@ def _table(states: StatesContent) -> Markup:
     ]
     body = element("tbody", [_row(each) for each in states.rows])
     shown = count(len(states.rows))
-    caption = f"{shown} visited states, {count(states.n_dropped)} dropped; the headings sort"
+    caption = f"{shown} visited states, {count(states.n_dropped)} dropped{where}; the headings sort"
     if states.left_out:
         caption = (
             f"The {shown} visited states with the highest variance cost; {count(states.left_out)} more are "
-            f"left out. {count(states.n_dropped)} are dropped in all. The headings sort"
+            f"left out. {count(states.n_dropped)} are dropped{where} in all. The headings sort"
         )
     made = element(
         "table",

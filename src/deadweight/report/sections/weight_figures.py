@@ -23,10 +23,10 @@ def weights_section(content: Content) -> Markup:
     """Effective episodes by step, the distribution of weights, and their numbers."""
     weights = content.weights
     after = weights.after is not None
+    things = "states" if content.features is None else "steps"
     key = [key_entry(line(2, 8, 26, 8, "line before"), "all weights kept")]
     if after:
-        dropping = content.headline.name if content.headline.blend is None else DROPS_IN_BLEND
-        key.append(key_entry(line(2, 8, 26, 8, "line after"), f"states dropped as in {dropping}"))
+        key.append(key_entry(line(2, 8, 26, 8, "line after"), f"{things} dropped as in {_dropping(content)}"))
     return section(
         "weights",
         "How many episodes count",
@@ -38,7 +38,7 @@ def weights_section(content: Content) -> Markup:
         ),
         figure(ess_by_step(weights), "Effective episodes, by step of the episode", key),
         figure(distribution(weights), "Episodes, by the weight that they end with", key),
-        _table(weights),
+        _table(weights, things),
         note(
             f"Pareto k describes the heaviness of the tail: above {HEAVY_TAIL:g} a few episodes that are not "
             "in this log could change the estimate. If the logged probabilities are right, weights that are "
@@ -48,9 +48,15 @@ def weights_section(content: Content) -> Markup:
     )
 
 
-def _table(weights: WeightsContent) -> Markup:
+def _dropping(content: Content) -> str:
+    """Whose drop it is. The row of the same name in the table of estimates makes a choice of its own."""
+    name = content.headline.name
+    return name if content.headline.blend is None else f"{DROPS_IN_BLEND} inside {name}"
+
+
+def _table(weights: WeightsContent, things: str) -> Markup:
     columns = [weights.before] if weights.after is None else [weights.before, weights.after]
-    headings = ["", "All weights kept", "States dropped"][: len(columns) + 1]
+    headings = ["", "All weights kept", f"{things.capitalize()} dropped"][: len(columns) + 1]
     rows: list[tuple[str, Callable[[WeightSummary], object]]] = [
         ("Effective episodes", lambda each: f"{count(each.ess)} of {count(weights.n_episodes)}"),
         ("Share of the largest weight", lambda each: share(each.largest_share)),
