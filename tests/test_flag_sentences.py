@@ -68,6 +68,30 @@ def test_actions_that_the_old_policy_never_takes() -> None:
     assert "no-support" not in dw.estimate("WIS", LOG, TWO, TWO).flags
 
 
+def test_actions_that_a_log_with_its_own_probabilities_never_has() -> None:
+    """Of the old policy nothing but the logged actions is known: the log tells what it never did."""
+    rows = [[(s, a, 1.0)] for s in ("ill", "well") for a in ("wait", "treat")] * 20
+    log = dw.Trajectories.from_episodes(rows)
+    log = log.with_propensities(np.full(log.n_steps, 0.5))
+    misspelt = dw.evaluate(log, {"ill": "tread", "well": "wait"})
+    assert "no-support" in misspelt.headline.flags
+    assert "no-support" in misspelt["WIS"].flags
+    assert "no-support" not in misspelt["BEHAVIOUR"].flags
+    assert "spelt as in the log" in misspelt.verdict.reasons[0]
+    assert "no-support" in dw.estimate("WIS", log, {"ill": "tread", "well": "wait"}, interval=None).flags
+    right = dw.evaluate(log, {"ill": "treat", "well": "wait"})
+    assert "no-support" not in right.headline.flags
+
+
+def test_actions_that_were_logged_in_other_states_only() -> None:
+    rows = [[("ill", "treat", 1.0)], [("ill", "wait", 0.0)], [("well", "wait", 1.0)]] * 20
+    log = dw.Trajectories.from_episodes(rows)
+    log = log.with_propensities(np.tile([0.5, 0.5, 1.0], 20))
+    assert "no-support" in dw.evaluate(log, {"ill": "treat", "well": "treat"}).headline.flags
+    rarely = {"ill": "treat", "well": {"treat": 0.01, "wait": 0.99}}
+    assert "no-support" not in dw.evaluate(log, rarely).headline.flags
+
+
 def test_an_interval_without_a_second_opinion() -> None:
     """With target_prob alone there is no model, and nothing to check the interval against."""
     logged = dw.Trajectories(

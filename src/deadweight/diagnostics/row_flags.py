@@ -6,6 +6,8 @@ there only if an interval was asked for.
 
 from __future__ import annotations
 
+import numpy as np
+
 from deadweight.answers.answering import Answers
 from deadweight.answers.plans import FEW_EPISODES, NEARLY_ALL, Plan
 from deadweight.blend.candidates import ROUNDING
@@ -13,6 +15,10 @@ from deadweight.diagnostics.weight_flags import flags_of_full_weights, weight_fl
 from deadweight.negligible.proof import is_proven
 from deadweight.question.core import Question
 from deadweight.results import Estimate, Interval
+from deadweight.typing import FloatArray
+
+UNSEEN_SHARE = 0.05
+"""Of the choices of pi_e: below, pairs that a log of this size happens not to show."""
 
 
 def row_flags(answers: Answers, plan: Plan, bounds: Interval | None) -> list[str]:
@@ -73,9 +79,32 @@ def _model_flags(answers: Answers, plan: Plan) -> list[str]:
 
 
 def _lacks_support(question: Question) -> bool:
-    """Whether pi_e acts in a visited state where pi_b never does."""
+    """Whether pi_e acts in a visited state where pi_b never does.
+
+    Where pi_b is known for logged actions only, the log tells: an action that it does not have at all, which
+    may be misspelt, or, where pairs have been counted, a share of pi_e that is too large to be an accident.
+    """
     pi_e, pi_b = question.pair.pi_e, question.pair.pi_b
-    if pi_e is None or pi_b is None:
+    if pi_e is None:
         return False
+    if pi_b is None:
+        return question.parts.has_states and (_takes_strangers(question, pi_e) or _takes_unseen(question))
     states = ((pi_e > 0) & (pi_b == 0)).any(axis=1)
     return bool(states.any() and (question.visits[states] > 0).any())
+
+
+def _takes_strangers(question: Question, pi_e: FloatArray) -> bool:
+    strange = pi_e[:, len(question.parts.action_labels) :].any(axis=1)
+    return bool(strange.any() and (question.visits[strange] > 0).any())
+
+
+def _takes_unseen(question: Question) -> bool:
+    if not question.facts.has_counts(question.shape):
+        return False
+    if _takes_unseen not in question.paths:
+        unseen = question.counts.visits() == 0
+        mass = np.where(unseen, question.pi_e("The support"), 0.0).sum(axis=1)
+        share = question.visits @ mass / question.visits.sum()
+        question.paths[_takes_unseen] = bool(share > UNSEEN_SHARE)
+    found: bool = question.paths[_takes_unseen]
+    return found

@@ -20,8 +20,8 @@ FLAGS = {
     "the rest may do: --cut-weights auto, --cut-range (cut_weights, cut_bounds in Python).",
     "cut-weighted": "Some episodes were cut before they ended, and rows that were seen stand for what was "
     "cut off: right only if nothing but what those weights look at decided who was cut.",
-    "no-support": "The new policy takes actions in visited states where the old one never "
-    "does: their effect cannot be seen in this log.",
+    "no-support": "The new policy takes actions in visited states where the log has none of them: "
+    "their effect cannot be seen in it.",
     "behaviour-filled": "An old policy was not given, and was counted from its own episodes: where it was "
     "hardly seen its probabilities are rough.",
     "behaviour-miscalibrated": "Under the true old policy ratios have mean 1; with the one that was "
