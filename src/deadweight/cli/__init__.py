@@ -19,7 +19,7 @@ def run(arguments: Sequence[str]) -> int:
     of deadweight. Whatever happens there is no traceback.
     """
     from deadweight.cli.failures import failed, refuse
-    from deadweight.cli.output import outlets
+    from deadweight.cli.output import outlets, program
     from deadweight.errors import OutputError
 
     as_json = "--json" in arguments
@@ -29,7 +29,7 @@ def run(arguments: Sequence[str]) -> int:
 
             _refuse_unwritable(arguments)
             # Never in its own mode: typer would exit with 1 on an interrupt, or when a pipe is closed.
-            found = app(list(arguments), prog_name="deadweight", standalone_mode=False)
+            found = app(list(arguments), prog_name=program(), standalone_mode=False)
             code = found if isinstance(found, int) else 0
         except BaseException as error:
             code = failed(error, as_json)

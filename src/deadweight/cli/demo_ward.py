@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from deadweight.cli.output import out_json, tell, terminal_width
+from deadweight.cli.output import out_json, program, tell, terminal_width
 from deadweight.cli.terminal_tables import print_table
 from deadweight.errors import how_many
 from deadweight.estimate import evaluate
@@ -61,10 +60,8 @@ def ward_demo(patients: int, seed: int, logs: int, report: Path, json: bool) -> 
     _tell_weights(world, found[CALM])
     _tell_repeated(world, rounds, holds)
     tell(f"\nReport on '{RULES[0].name}', with the truth marked: {written}")
-    # After `make demo` the command is in .venv/bin, where no shell looks.
-    program = "deadweight" if shutil.which("deadweight") else sys.argv[0]
-    tell(f"Your own log: {program} doctor log.csv")
-    tell(f"        then: {program} evaluate log.csv --target policy.csv")
+    tell(f"Your own log: {program()} doctor log.csv")
+    tell(f"        then: {program()} evaluate log.csv --target policy.csv")
 
 
 def _evaluated(log: Trajectories, rule: Rule, background: bool = True) -> Evaluation:

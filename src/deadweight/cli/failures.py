@@ -7,12 +7,13 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
 from pathlib import Path
 
 from deadweight._version import __version__
-from deadweight.cli.output import out_json, say
+from deadweight.cli.output import out_json, program, say
 from deadweight.errors import DeadweightError, OutputError, TooLarge
 
 MISTAKE = 2
@@ -81,4 +82,11 @@ def _defect(error: BaseException, as_json: bool) -> int:
 
 def _usage(error: BaseException) -> str:
     context = getattr(error, "ctx", None)
-    return f"See: {getattr(context, 'command_path', 'deadweight')} --help"
+    see = f"See: {getattr(context, 'command_path', program())} --help"
+    stray = re.match(r"Got unexpected extra arguments? ?(?:\(s\) )?\((.+)\)$", error.format_message())  # type: ignore[attr-defined]
+    asked = {word for one in getattr(getattr(context, "command", None), "params", ()) for word in one.opts}
+    if stray and "--target" in asked:
+        return (
+            f"One log at a time; a policy goes after --target, as in --target {stray[1].split()[0]}.\n  {see}"
+        )
+    return see

@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from deadweight.cli.output import program
 from deadweight.cli.time_limit import parse_time_limit
 from deadweight.doctor.label_spelling import NO_BEHAVIOUR
 from deadweight.doctor.mend import MENDED
@@ -33,7 +34,11 @@ BY_COUNTS = ("DW421", "DW422", "DW423", "DW424", "DW426")
 
 @dataclass(frozen=True)
 class Invocation:
-    """A log and the options that say how it is read, as they were typed."""
+    """A log and the options that say how it is read, as they were typed.
+
+    `behaviour` is for the commands themselves to read. Here it is part of a command that is pasted, and says
+    whether the log's own probabilities are wanted at all.
+    """
 
     log: Path
     target: Path | None = None
@@ -42,6 +47,7 @@ class Invocation:
     time_format: str | None = None
     fill_reward: float | None = None
     features: str = ""
+    behaviour: str = "column"
 
     @property
     def patterns(self) -> list[str] | None:
@@ -65,7 +71,7 @@ class Invocation:
     @property
     def mending(self) -> Mending:
         """What is mended while the log is read."""
-        return Mending(self.time_format, self.fill_reward)
+        return Mending(self.time_format, self.fill_reward, without_behaviour=self.behaviour != "column")
 
     @property
     def options(self) -> list[str]:
@@ -77,6 +83,7 @@ class Invocation:
             ("--time-format", self.time_format),
             ("--features", self.features or None),
             ("--fill-reward", None if self.fill_reward is None else f"{self.fill_reward:g}"),
+            ("--behaviour", None if self.behaviour == "column" else self.behaviour),
         ]
         return [word for option, value in given if value is not None for word in (option, str(value))]
 
@@ -86,7 +93,7 @@ class Invocation:
         >>> Invocation(Path("my log.csv"), columns="episode=stay_id").command("doctor")
         "deadweight doctor 'my log.csv' --columns episode=stay_id"
         """
-        return shlex.join(["deadweight", verb, str(self.log), *self.options, *more])
+        return shlex.join([program(), verb, str(self.log), *self.options, *more])
 
     def command_for(self, finding: Finding, table: LogTable | None = None) -> str:
         """The command that mends a finding, or that shows what it is about."""
@@ -100,11 +107,11 @@ class Invocation:
             limit = re.search(r"--time-limit (\d+)", finding.fix)
             return replace(self, time_limit=limit[1] if limit else "none").command("doctor")
         if finding.code in BY_COUNTS and self.target is not None:
-            return self.command("evaluate", "--behaviour", "counts")
+            return replace(self, behaviour="counts").command("evaluate")
         if finding.code == NO_BEHAVIOUR:
             way = re.search(r"--behaviour (counts|learned)", finding.fix)
             verb = "doctor" if self.target is None else "evaluate"
-            return self.command(verb, "--behaviour", way[1] if way else "counts")
+            return replace(self, behaviour=way[1] if way else "counts").command(verb)
         if finding.code in MENDED:
             return self.command("doctor", "--fix", FIXED)
         return self.command("doctor", "--rows", finding.code)
@@ -114,7 +121,8 @@ def requested(kind: Callable[..., Asked], typed: Mapping[str, Any]) -> Asked:
     """The request of a command, from its options by name; those that say how the log is read are `given`."""
     reading = {field.name for field in fields(Invocation)}
     given = Invocation(**{name: value for name, value in typed.items() if name in reading})
-    return kind(given=given, **{name: value for name, value in typed.items() if name not in reading})
+    left = {name: value for name, value in typed.items() if name not in reading or name == "behaviour"}
+    return kind(given=given, **left)
 
 
 def parse_columns(text: str) -> dict[str, str]:

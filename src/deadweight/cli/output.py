@@ -19,10 +19,17 @@ from typing import Any
 
 from deadweight.terminal import printable
 
+NAME = "deadweight"
 SCHEMA = 2
 """Version of all JSON documents."""
 COMMANDS = ("Run: ", "See: ")
 """What a line begins with that is to be pasted."""
+
+
+def program() -> str:
+    """The command as it can be typed here: after `make demo` it is in .venv/bin, where no shell looks."""
+    typed = sys.argv[0] if sys.argv else NAME
+    return typed if os.path.basename(typed) == NAME and shutil.which(NAME) is None else NAME
 
 
 def tell(text: str = "") -> None:

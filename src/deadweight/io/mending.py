@@ -43,10 +43,13 @@ class Mending:
     Attributes:
       time_format: how the step column writes its dates, as for `strptime`: "%d.%m.%Y %H:%M"; None leaves it.
       fill_reward: the reward of a row whose reward is blank; None refuses such rows.
+      without_behaviour: leave out what the table has of the old policy's probabilities: it comes from
+        elsewhere, and whatever is wrong with those columns does not matter.
     """
 
     time_format: str | None = None
     fill_reward: float | None = None
+    without_behaviour: bool = False
 
     def __post_init__(self) -> None:
         if self.time_format is not None and "%" not in self.time_format:
@@ -59,6 +62,11 @@ class Mending:
                 f"Blank rewards can be filled with a finite number only; found {self.fill_reward}.",
                 fix="For example fill_reward=0 (--fill-reward 0).",
             )
+
+    def kept(self, names: Mapping[str, str]) -> dict[str, str]:
+        """Our name -> theirs of the columns that are read."""
+        left_out = "behaviour_prob" if self.without_behaviour else None
+        return {ours: theirs for ours, theirs in names.items() if ours.partition(":")[0] != left_out}
 
     def columns(self, arrow: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
         """Arrow columns by the user's names, mended."""

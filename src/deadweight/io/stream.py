@@ -316,7 +316,9 @@ def open_stream(
     wanted = checked(time_limit)
     sources = [source] if isinstance(source, str | Path) else list(source)
     shown = ", ".join(repr(str(one)) for one in sources)
-    files = open_files(sources, lambda found: match_columns(found, columns, source=shown), mending)
+    files = open_files(
+        sources, lambda found: mending.kept(match_columns(found, columns, source=shown)), mending
+    )
     sortable = not sort and _sortable(files)
     groups = files.groups(sortable)
     if not groups:

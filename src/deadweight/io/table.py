@@ -63,7 +63,7 @@ def open_table(
         require_path(source)
 
     def choose(found: list[str], hint: str) -> Mapping[str, str]:
-        own = _matched(found, columns, patterns, name, hint)
+        own = mending.kept(_matched(found, columns, patterns, name, hint))
         names.update(own)
         return own
 
