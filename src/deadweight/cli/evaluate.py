@@ -28,7 +28,6 @@ from deadweight.results.cut_bounds_data import CutBounds
 from deadweight.results.evaluation import HEADINGS, Evaluation
 
 GATES = ("better", "worse", "cannot tell", "not-worse")
-ASSUMED = {"DW248"}  # findings that were said as assumptions when the log was opened
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +76,11 @@ def check(request: Request) -> None:
         raise OptionError(
             f"--min-effect must be a finite number of at least 0; found {request.min_effect}.",
             fix="For example --min-effect 0.5.",
+        )
+    if request.min_effect and request.gate is None:
+        raise OptionError(
+            "--min-effect says which difference counts for --gate, and there is no --gate.",
+            fix=f"For example --gate better --min-effect {request.min_effect:g}.",
         )
     for name in _names(request.estimators) or ():
         estimator_of(name)
@@ -195,7 +199,7 @@ def _document(ev: Evaluation, findings: tuple[Finding, ...], written: Path | Non
 
 
 def _print(ev: Evaluation, findings: tuple[Finding, ...], written: Path | None) -> None:
-    say_findings(finding for finding in findings if finding.code not in ASSUMED)
+    say_findings(findings)
     print_table(HEADINGS, ev.rows(), left=(0, len(HEADINGS) - 1))
     tell(f"\nVerdict: {ev.verdict.answer}.")
     for reason in ev.verdict.sentences:

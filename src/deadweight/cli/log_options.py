@@ -29,6 +29,8 @@ from deadweight.policy.policies import TabularPolicy
 from deadweight.question.asking import Policy
 from deadweight.question.learned_behaviour import fit_behaviour
 
+ASSUMED = {"DW248"}
+"""Findings that were said as assumptions when the log was opened."""
 OBSERVED = "observed"
 """In place of a behaviour policy: nothing but what was done."""
 
@@ -122,6 +124,8 @@ class LogOptions:
 def say_findings(findings: Iterable[Finding]) -> None:
     """What the doctor found in a log that is evaluated all the same."""
     for finding in findings:
+        if finding.code in ASSUMED:
+            continue
         say(f"{finding.severity.capitalize()} {finding.code}: {finding.problem}")
 
 
