@@ -101,3 +101,11 @@ def test_columns_the_wrong_way_round():
     table = {"stay": [1], "step": [0], "state": [0], "action": [0], "reward": [1]}
     with pytest.raises(DeadweightError, match="The other way round: episode=stay"):
         dw.read(table, {"stay": "episode"})
+
+
+def test_the_name_of_an_estimator_comes_first() -> None:
+    log = dw.Trajectories.from_episodes([[(0, 0, 1.0)]])
+    with pytest.raises(dw.errors.UnknownEstimator, match="In estimate the name comes first"):
+        dw.estimate(log, "WPDIS", [[1.0]])  # type: ignore[arg-type]
+    with pytest.raises(dw.errors.UnknownEstimator, match="Did you mean 'WPDIS'"):
+        dw.estimate("WPDISS", "no such file.csv", [[1.0]])

@@ -82,12 +82,11 @@ def estimate(
       2.5
     """
 
-    chosen = read_options(options)
+    chosen, made = read_options(options), estimator_of(name)
     with opened(log, workers=workers, ray_address=ray_address) as found:
         question = ask(found, pi_e, pi_b, gamma, chosen, workers)
         steps = ["ess_steps"] if interval is not None and question.horizon <= MOST_STEPS else []
         wanted = [*_checked_also(also), *steps]
-        made = estimator_of(name)
         _foresee(question, [made], drop, interval, wanted, False, 0.0)
         found_one = answer(question, [made], drop, interval, level, wanted)[made.name][1]
         return _marked(found_one) if learnt_here(pi_e, question.parts, workers) else found_one

@@ -59,7 +59,7 @@ def conventions(question: Question, headline: Estimate) -> list[tuple[str, str]]
 
 
 def _inside(headline: Estimate) -> str:
-    """A blend drops nothing by itself; an estimate in it does, by a choice that need not be that of its row."""
+    """A blend drops nothing by itself; an estimate in it does, and not always what its own row drops."""
     dropping = headline.blend is not None and headline.blend.drops
     return f"inside {headline.name}: " if dropping else ""
 

@@ -1,4 +1,4 @@
-"""Numbers of a text table: four decimals, unless the values are so small or so large that these say nothing."""
+"""Numbers of a text table: four decimals, unless values are so small or so large that these say nothing."""
 
 from __future__ import annotations
 

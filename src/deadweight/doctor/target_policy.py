@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from deadweight.doctor.case import Case, named
-from deadweight.errors import PolicyError, TooLarge, did_you_mean
+from deadweight.errors import PolicyError, TooLarge, did_you_mean, how_many
 from deadweight.io.findings import Check, Found, show
 from deadweight.log.labels import plain
 from deadweight.sums.pairs import PolicyPair
@@ -67,7 +67,7 @@ def acts_where_never_logged(case: Case) -> Found | None:
         f"In {len(states):,} of {int((visits > 0).sum()):,} visited states the policy takes actions that "
         f"were never logged there, {share:.1%} of its choices: for example action "
         f"{show(pair.action_labels[a])} in state {show(pair.state_labels[s])} with probability "
-        f"{unseen[s, a]:.3g} ({int(visits[s]):,} visits).{_meant(case, pair.action_labels[a])}",
+        f"{unseen[s, a]:.3g} ({how_many(int(visits[s]), 'visit')}).{_meant(case, pair.action_labels[a])}",
         "Restrict the policy to what was done, or accept that the effect of those actions cannot be seen.",
         case.rows(np.isin(case.log.states, states)),
     )
@@ -90,7 +90,8 @@ def unvisited(case: Case) -> Found | None:
     if not extra.any():
         return None
     return Found(
-        f"{int(extra.sum()):,} of the policy's {len(labels):,} states were never visited: "
+        f"{int(extra.sum()):,} of the policy's {how_many(len(labels), 'state')} "
+        f"{'was' if extra.sum() == 1 else 'were'} never visited: "
         f"{named(labels, extra)}.",
         "Nothing to do if that is so; check their spelling.",
     )

@@ -100,6 +100,11 @@ def estimator_of(given: str | Estimator) -> Estimator:
         found = NAMED[given] if given in NAMED else _installed(given)
         if found is not None:
             return found
+    else:
+        raise UnknownEstimator(
+            f"Expected the name of an estimator; found {type(given).__name__}.",
+            fix='Names are text. In estimate the name comes first: estimate("WPDIS", log, pi_e).',
+        )
     known = [*NAMED, *(name for name, _ in _entry_points())]
     raise UnknownEstimator(
         f"There is no estimator {given!r}.{did_you_mean(str(given), known)}",

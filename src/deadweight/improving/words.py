@@ -32,10 +32,11 @@ MEANING = {
 
 def made(changes: Sequence[Change], n_states: int) -> str:
     """What the policy does."""
-    return (
-        f"In {len(changes):,} of {n_states:,} visited states another action pays by more than the log leaves "
-        "open; everywhere else the policy stays what it was."
-    )
+    pays = "another action pays by more than the log leaves open"
+    if len(changes) == n_states:
+        return f"In every visited state ({n_states:,}) {pays}."
+    where = f"In {len(changes):,} of {n_states:,} visited states"
+    return f"{where} {pays}; everywhere else the policy stays what it was."
 
 
 def not_made(changes: Sequence[Change], n_states: int) -> str:

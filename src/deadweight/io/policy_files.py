@@ -27,6 +27,10 @@ NAMING = (
     "and action may also have the names that --columns gives them in the log. In Python: read_policy(path, "
     "columns={'prob': 'your name'})."
 )
+A_LOG = (
+    "It looks like a log: the log comes first, and the policy after --target, as in deadweight evaluate "
+    "log.csv --target policy.csv. In Python: read(path) for a log, read_policy(path) for a policy."
+)
 MARK = "trained_on"
 """The column of a policy that was learnt from a log: that log's fingerprint."""
 ROUNDING = 1e-3
@@ -91,7 +95,13 @@ def _from_table(
         # State and action alone are a rule: one action in each state.
         required = COLUMNS if len(found) > len(RULE) or "prob" in renames else RULE
         known = match_columns(
-            found, renames, required=required, optional=("prob", MARK), source=what, hint=hint, remedy=NAMING
+            found,
+            renames,
+            required=required,
+            optional=("prob", MARK),
+            source=what,
+            hint=hint,
+            remedy=A_LOG if {"episode", "step", "reward"} <= {*found} else NAMING,
         )
         names.update(known)
         return names

@@ -11,6 +11,11 @@ from collections.abc import Mapping, Sequence
 from deadweight.errors import did_you_mean
 from deadweight.io.findings import LogProblem, show
 
+NUMBERS = (
+    " States may be described by numbers: --features a,x_* of evaluate and doctor, features=['a', 'x_*'] in "
+    "Python."
+)
+A_POLICY = " If this is a policy, it goes after --target, and the log comes first."
 REQUIRED = ("episode", "step", "state", "action", "reward")
 OPTIONAL = (
     *("behaviour_prob", "target_prob", "terminated", "truncated"),
@@ -84,7 +89,8 @@ def match_columns(
             or "Say which of your columns is which, for example --columns "
             f"'{_example(renames, missing, free)}' (in Python columns={{{missing[0]!r}: {first}, ...}}); add "
             "what is not there."
-            + (" States may be described by numbers: features=['a', 'x_*']." if missing == ["state"] else ""),
+            + (NUMBERS if missing == ["state"] else "")
+            + (A_POLICY if {"state", "action"} <= {*names} and {"prob", "probability"} & {*found} else ""),
         )
     return names
 

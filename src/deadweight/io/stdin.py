@@ -33,6 +33,8 @@ def from_stdin(source: Any) -> Iterator[Any]:
     if not (isinstance(source, str | Path) and str(source) == DASH):
         yield source
         return
+    if sys.stdin.isatty():  # else it looks as if the program had stopped
+        sys.stderr.write("Waiting for a log on standard input; Ctrl-D ends it.\n")
     with tempfile.TemporaryDirectory(prefix="deadweight-") as folder:
         path = _kept(sys.stdin.buffer, Path(folder))
         try:

@@ -15,6 +15,7 @@ from deadweight.log.labels import plain
 from deadweight.typing import FloatArray, Labels
 
 ROW_SUM_TOLERANCE = 1e-6
+PER_CENT = 100.0
 # Rows that are printed.
 SHOWN = 5
 
@@ -99,7 +100,9 @@ def check_distributions(table: FloatArray, where: Callable[[int], str], actions:
         raise PolicyError(
             f"Each row of a policy must sum to 1; {where(int(off[0]))} sums to "
             f"{sums[off[0]]:.6g} ({off.size} of {len(sums)} rows are off).",
-            fix="Make the probabilities of every state (a row of an array) sum to 1.",
+            fix="They look like percentages: divide them by 100."
+            if (np.abs(sums - PER_CENT) <= PER_CENT * ROW_SUM_TOLERANCE).all()
+            else "Make the probabilities of every state (a row of an array) sum to 1.",
         )
 
 

@@ -145,7 +145,7 @@ def refuse_unsupported(pair: PolicyPair, log: Trajectories) -> None:
         raise SupportError(
             f"pi_b gives probability 0 to action {plain(pair.action_labels[log.actions[row]])!r}, which was "
             f"logged in {log.where(row)} ({len(rows)} such steps).",
-            fix="A logged action has a positive behaviour probability: correct pi_b.",
+            fix="A logged action has a positive behaviour probability: correct pi_b, the old policy.",
         )
     cells = {
         (plain(pair.state_labels[s]), plain(pair.action_labels[a]))
@@ -155,5 +155,6 @@ def refuse_unsupported(pair: PolicyPair, log: Trajectories) -> None:
         f"pi_b gives probability 0 to action {plain(pair.action_labels[log.actions[row]])!r} in state "
         f"{plain(pair.state_labels[log.states[row]])!r}, which was logged in {log.where(row)} "
         f"({len(rows)} such steps; (state, action): {first_few(sorted(cells, key=str))}).",
-        fix="Correct pi_b, or take the policy that was observed: pi_b=deadweight.estimate_behaviour(log).",
+        fix="Correct pi_b, the old policy, or take the one that was observed: --behaviour counts (in Python "
+        "pi_b=deadweight.estimate_behaviour(log)).",
     )

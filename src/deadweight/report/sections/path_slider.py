@@ -49,7 +49,8 @@ def path_section(content: Content, form: Format) -> Markup:
         element(
             "p",
             f"From left to right more and more {things} are dropped, those first in which the action matters "
-            f"least. The spread shrinks and the bias grows; the level chosen for {path.name} balances the two.",
+            "least. The spread shrinks and the bias grows; the level chosen for "
+            f"{path.name} balances the two.",
             OTHER_LEVELS if content.drop_rule == "auto" else "",
             MODEL_LEFT if path.is_model_only(len(path.levels) - 1) else "",
         ),
