@@ -101,7 +101,7 @@ def test_what_an_evaluation_of_a_sparse_log_would_claim_is_told(found):
     assert told.answer == "better"
     louder = found.with_changes(evaluations={**found.evaluations, "same": found["good"]})
     said = reasons(louder, [], ["same", "good"])
-    assert any("Of same an evaluation alone would claim more." in reason for reason in said)
+    assert any("Of 'same' an evaluation alone would claim more." in reason for reason in said)
     assert not any("claim more" in reason for reason in found.reasons)
 
 
@@ -206,5 +206,5 @@ def test_features(tmp_path):
     assert "not known" in str(found)
     assert "not known" in found.report(tmp_path / "page.html").read_text()
     assert any("cannot be told" in reason for reason in found.reasons)
-    assert any("Nothing is claimed of wild." in reason for reason in found.reasons)
+    assert any("Nothing is claimed of 'wild'." in reason for reason in found.reasons)
     assert_as_evaluated(found, log, policies)

@@ -57,6 +57,12 @@ def test_the_first_is_not_set_against_itself_nor_a_number_against_its_name(log, 
     assert found.reasons[0].endswith(" for the old policy.")
 
 
+def test_a_policy_called_nothing_is_not_taken_for_the_word(log, policies, problem):
+    found = dw.compare(log, {"nothing": policies["bad"], "plan": policies["good"]}, problem.pi_b)
+    assert "'nothing' is shown to be worse than 'plan'." in found.reasons
+    assert not any(reason.startswith("nothing") for reason in found.reasons)
+
+
 def test_paired_differences_are_narrower_than_separate_intervals(found):
     """Two policies that share their episodes differ by less than the noise of each."""
     low, high = found.difference("good", "half").interval
@@ -171,7 +177,7 @@ def test_a_policy_that_was_learnt_here_is_flagged_and_claims_nothing(log, polici
     assert found.recommendation != "learnt"
     assert any("learnt from this log" in reason for reason in found.reasons)
     assert found.regret_bound["learnt"] == np.inf, "nor is it said how little is lost by it"
-    assert found.ranking[0] != "learnt" or "by choosing learnt cannot be told" in found.reasons[2]
+    assert found.ranking[0] != "learnt" or "by choosing 'learnt' cannot be told" in found.reasons[2]
     assert "good" in found.may_be_best, "it pushes nobody out"
 
 

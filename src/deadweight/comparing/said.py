@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from deadweight.results.comparison import Comparison
+from deadweight.results.comparison import Comparison, quoted
 from deadweight.results.differences import SAME, UNSOUND
 
 MOST_NAMED = 6
@@ -70,27 +70,27 @@ def _first(found: Comparison) -> str:
     top = found.ranking[0]
     headline = found.evaluations[top].headline
     said = (
-        f"{top} ranks first of {len(found.ranking)}: {headline.name} puts it at {headline.value:.4g} for "
-        "each episode"
+        f"{quoted(top)} ranks first of {len(found.ranking)}: {headline.name} puts it at {headline.value:.4g} "
+        "for each episode"
     )
     if found.baseline == top:
         return f"{said}; it is the one that the others are compared with."
     if found.baseline == f"{found.baseline_value:g}":  # a number, whose name is its value
         return f"{said}, against {found.baseline}, the value to beat."
-    return f"{said}, against {found.baseline_value:.4g} for {found.baseline}."
+    return f"{said}, against {found.baseline_value:.4g} for {_baseline(found)}."
 
 
 def _recommended(found: Comparison) -> str:
     number = "both" if len(found.ranking) == 2 else f"all {len(found.ranking)}"
     together = f"with {found.level:.0%} confidence for {number} policies together"
     if found.recommendation is None:
-        return f"No policy is shown to be better than {found.baseline}, {together}."
+        return f"No policy is shown to be better than {_baseline(found)}, {together}."
     chosen = found.recommendation
     low, high = found.difference(chosen).interval
     others = [name for name in found.better if name != chosen]
     more = f"; so {'is' if len(others) == 1 else 'are'} {named(others)}" if others else ""
     return (
-        f"{chosen} is better than {found.baseline}, by {low:.4g} to {high:.4g} for each episode, "
+        f"{quoted(chosen)} is better than {_baseline(found)}, by {low:.4g} to {high:.4g} for each episode, "
         f"{together}{more}."
     )
 
@@ -100,21 +100,25 @@ def _best(found: Comparison) -> str:
     lost = found.regret_bound[found.ranking[0]]
     if len(kept) == 1:
         others = [name for name in found.ranking if name != kept[0]]
-        worse = f"{others[0]} is" if len(others) == 1 else "All others are"
-        return f"{worse} shown to be worse than {kept[0]}."
+        worse = f"{quoted(others[0])} is" if len(others) == 1 else "All others are"
+        return f"{worse} shown to be worse than {quoted(kept[0])}."
     if not math.isfinite(lost):
-        at_most = f"What may be lost by choosing {found.ranking[0]} cannot be told."
+        at_most = f"What may be lost by choosing {quoted(found.ranking[0])} cannot be told."
     else:
         at_most = (
-            f"By choosing {found.ranking[0]} at most {lost:.4g} for each episode is lost against the best of "
-            "them."
+            f"By choosing {quoted(found.ranking[0])} at most {lost:.4g} for each episode is lost against the "
+            "best of them."
         )
     return f"The best of all is one of {len(kept)}: {named(kept)}. {at_most}"
 
 
+def _baseline(found: Comparison) -> str:
+    return quoted(found.baseline) if found.baseline in found.ranking else found.baseline
+
+
 def named(names: Sequence[str]) -> str:
     """Some names in a sentence, the first few where there are many."""
-    shown = list(names[:MOST_NAMED])
+    shown = [quoted(name) for name in names[:MOST_NAMED]]
     if len(names) > MOST_NAMED:
         return f"{', '.join(shown)} and {len(names) - MOST_NAMED} more"
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)

@@ -254,5 +254,10 @@ class Comparison(Result):
         return "\n".join([*(line.rstrip() for line in lines), "", f"{self._title()}.", *self.reasons])
 
 
+def quoted(name: str) -> str:
+    """A name in a sentence, of which it may be a word: 'nothing' is shown to be worse."""
+    return f"'{name}'"
+
+
 def _interval(ends: tuple[float, float] | None, form: TableNumber) -> str:
     return "" if ends is None else f"[{form(ends[0])}, {form(ends[1])}]"

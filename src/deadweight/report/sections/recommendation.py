@@ -8,12 +8,12 @@ from deadweight.log.labels import visible
 from deadweight.report.markup import Markup
 from deadweight.report.numbers import Format, count, signed
 from deadweight.report.sections.opening import Answer, opening, range_says, the_log, unit
-from deadweight.results.comparison import NOT_KNOWN, Comparison
+from deadweight.results.comparison import NOT_KNOWN, Comparison, quoted
 
 
 def recommendation_section(found: Comparison, form: Format, reward: str | None) -> Markup:
     """The policy to choose, or that none is recommended."""
-    chosen, baseline = found.recommendation, visible(found.baseline)
+    chosen, baseline = found.recommendation, _in_words(found, found.baseline)
     numbers: list[tuple[str, object]] = [
         ("Policies compared", count(len(found))),
         ("Those that may be the best", count(len(found.candidates))),
@@ -30,6 +30,11 @@ def recommendation_section(found: Comparison, form: Format, reward: str | None) 
     return opening(answer, lead, _meaning(found, form, reward), numbers, None, reasons)
 
 
+def _in_words(found: Comparison, name: str) -> str:
+    """A policy in a sentence, in quotes; "the old policy" and numbers are words by themselves."""
+    return quoted(visible(name)) if name in found.ranking else visible(name)
+
+
 def lost_at_most(found: Comparison, name: str, form: Format) -> str:
     """What choosing a policy may cost against the best, where that is known."""
     most = found.regret_bound[name]
@@ -39,7 +44,7 @@ def lost_at_most(found: Comparison, name: str, form: Format) -> str:
 def _meaning(found: Comparison, form: Format, reward: str | None) -> list[str]:
     """What was asked, the best guess, and how sure it is."""
     shown = found.recommendation or found.ranking[0]
-    name, baseline = visible(shown), visible(found.baseline)
+    name, baseline = _in_words(found, shown), _in_words(found, found.baseline)
     values = [form(value) for value in (found[shown].headline.value, found.baseline_value)]
     said = [
         f"{the_log(found.n_episodes)} How would each of {count(len(found))} policies have done in its place?",
