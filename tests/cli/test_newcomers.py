@@ -159,3 +159,27 @@ def test_a_terminal_is_told_that_it_is_waited_for(
         shown = said(capsys, "doctor", "-")
     assert "Waiting for a log on standard input" in shown
     assert "nothing came" in shown
+
+
+@pytest.mark.parametrize("verb", ["evaluate", "compare"])
+def test_weights_for_cuts_that_have_nothing_to_weigh_say_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str
+) -> None:
+    """The flag truncated suggests --cut-weights auto, which has nothing to weigh by at the last step."""
+    rng = np.random.default_rng(0)
+    lengths = [4 if e % 3 else 2 for e in range(60)]
+    rows = [
+        f"{e},{t},{rng.integers(2)},{rng.integers(2)},1,0.5,{int(t == 3)}"
+        for e, length in enumerate(lengths)
+        for t in range(length)
+    ]
+    names = "episode,step,state,action,reward,behaviour_prob,truncated"
+    log = table(tmp_path, "log.csv", names, *rows)
+    policies = [table(tmp_path, f"{k}.csv", "state,action", f"0,{k}", "1,1") for k in (0, 1)]
+    files = [log, *(word for one in policies[: 1 + (verb == "compare")] for word in ("--target", one))]
+    shown = said(capsys, verb, *files, "--cut-weights", "auto", code=0)
+    assert "--cut-weights auto changes nothing here: all cuts are at the last step" in shown
+    uncut = [f"{row.rpartition(',')[0]},0" for row in rows]
+    table(tmp_path, "log.csv", names, *uncut)
+    assert "no episode was cut." in said(capsys, verb, *files, "--cut-weights", "auto", code=0)
+    assert "changes nothing" not in said(capsys, verb, *files, code=0)

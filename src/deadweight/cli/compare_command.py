@@ -9,7 +9,7 @@ from typing import Any
 
 from deadweight.cli.before import check_file, check_number
 from deadweight.cli.gates import GATE_CLOSED, gate_entry, gate_words
-from deadweight.cli.log_options import LogOptions, say_findings
+from deadweight.cli.log_options import LogOptions, say_findings, say_unused_cut_weights
 from deadweight.cli.output import out_json, say, tell, tell_flags, tell_words
 from deadweight.cli.terminal_tables import print_table
 from deadweight.comparing.compare_policies import compare as compare_log
@@ -65,6 +65,7 @@ def compare(request: Request) -> int:
         )
     written = None if request.report is None else made.report(request.report, request.title, request.reward)
     opens = request.gate is None or is_open(request.gate, made)
+    say_unused_cut_weights(request.cut_weights, made.conventions, made[made.ranking[0]].headline.flags)
     if request.json:
         out_json({**_document(made, findings, written), **gate_entry(request.gate, opens)})
     else:

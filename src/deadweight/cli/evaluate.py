@@ -9,7 +9,7 @@ from typing import Any
 
 from deadweight.cli.before import check_file, check_number
 from deadweight.cli.gates import GATE_CLOSED, gate_entry, gate_words
-from deadweight.cli.log_options import LogOptions, say_findings
+from deadweight.cli.log_options import LogOptions, say_findings, say_unused_cut_weights
 from deadweight.cli.output import out_json, say, tell, tell_flags, tell_words
 from deadweight.cli.terminal_tables import print_table
 from deadweight.cut_bounds import cut_bounds
@@ -120,6 +120,7 @@ def _show(
     """Write and print; the exit code."""
     written = None if request.report is None else ev.report(request.report, request.title, request.reward)
     opens = request.gate is None or is_open(request.gate, ev.verdict, request.min_effect)
+    say_unused_cut_weights(request.cut_weights, ev.conventions, ev.headline.flags)
     if request.json:
         cut = {} if bounds is None else {"cut": bounds.to_dict()}
         out_json({**_document(ev, findings, written), **cut, **gate_entry(request.gate, opens)})

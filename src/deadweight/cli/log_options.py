@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from deadweight.basics.progress import progress
 from deadweight.cli.before import check_behaviour, old_policy_files
@@ -127,6 +128,19 @@ def say_findings(findings: Iterable[Finding]) -> None:
         if finding.code in ASSUMED:
             continue
         say(f"{finding.severity.capitalize()} {finding.code}: {finding.problem}")
+
+
+def say_unused_cut_weights(asked: str | None, conventions: Mapping[str, Any], flags: Iterable[str]) -> None:
+    """Say that --cut-weights was asked for and changed nothing, and why."""
+    if asked is None or conventions["cut_weights"] is not None:
+        return
+    why = "no episode was cut."
+    if "truncated" in flags:
+        why = (
+            "all cuts are at the last step of the longest episodes, and no row shows what comes later. To "
+            "see what that may do: evaluate with --cut-range."
+        )
+    say(f"--cut-weights {asked} changes nothing here: {why}")
 
 
 def _learned(log: Trajectories) -> tuple[Trajectories, Policy]:
