@@ -183,3 +183,34 @@ def test_weights_for_cuts_that_have_nothing_to_weigh_say_so(
     table(tmp_path, "log.csv", names, *uncut)
     assert "no episode was cut." in said(capsys, verb, *files, "--cut-weights", "auto", code=0)
     assert "changes nothing" not in said(capsys, verb, *files, code=0)
+
+
+def test_a_misspelt_word_is_not_taken_for_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = small_files(tmp_path)
+    assert "Did you mean 'counts'?" in said(capsys, "evaluate", *files, "--behaviour", "count")
+    assert "Expected a policy at" in said(capsys, "evaluate", *files, "--behaviour", "old.csv")
+
+
+def test_a_mended_log_has_a_name_by_which_it_can_be_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is Parquet, and as out.csv nobody could read it."""
+    log, *_ = small_files(tmp_path)
+    out = tmp_path / "out.csv"
+    assert "For example --fix out.parquet." in said(capsys, "doctor", log, "--fix", str(out))
+    assert not out.exists()
+    said(capsys, "doctor", log, "--fix", str(tmp_path / "out.parquet"), code=0)
+    said(capsys, "doctor", str(tmp_path / "out.parquet"), code=0)
+
+
+def test_other_files_say_how_to_save_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "log.xlsx").write_bytes(b"PK")
+    assert "save it as 'CSV UTF-8'" in said(capsys, "doctor", str(tmp_path / "log.xlsx"))
+    log, *_ = small_files(tmp_path)
+    notes = table(tmp_path, "rule.csv", "state,action,notes", "0,1,why")
+    assert "and no other column" in said(capsys, "evaluate", log, "--target", notes)
+
+
+def test_bounds_name_the_option_that_they_need(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = small_files(tmp_path)
+    assert "--return-range 0,1" in said(capsys, "evaluate", *files, "--interval", "guaranteed")

@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from deadweight.errors import OptionError, OutputError
+from deadweight.errors import OptionError, OutputError, did_you_mean
 from deadweight.io.policy_files import require_file
 from deadweight.io.sizes import unreadable
 
+BEHAVIOURS = ("column", "counts", "learned")
 NEW = ".deadweight.{}.tmp"
 
 
@@ -44,8 +45,14 @@ def check_file(path: Path, option: str = "--report", read: Sequence[Path | None]
 
 def check_behaviour(choice: str) -> None:
     """Refuse a behaviour policy that is not there."""
-    if choice in ("column", "counts", "learned", "observed"):
+    if choice in (*BEHAVIOURS, "observed"):
         return
+    meant = did_you_mean(choice, BEHAVIOURS) if choice.isalpha() else ""
+    if meant and unreadable(Path(choice).expanduser()):
+        raise OptionError(
+            f"--behaviour takes {', '.join(BEHAVIOURS)} or a file; there is no file {choice!r}.{meant}",
+            fix="For example --behaviour counts.",
+        )
     named = old_policy_files(choice)
     for path in [choice] if named is None else named.values():
         require_file(Path(path).expanduser())

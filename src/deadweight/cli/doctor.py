@@ -17,6 +17,7 @@ from deadweight.doctor.diagnosis import examine
 from deadweight.doctor.label_spelling import NO_BEHAVIOUR
 from deadweight.doctor.mend import METADATA, Mended, mend
 from deadweight.errors import DeadweightError, OptionError, how_many
+from deadweight.io.files import PARQUET
 from deadweight.io.findings import Finding
 from deadweight.io.stdin import from_stdin
 from deadweight.io.table import LogTable, open_table
@@ -44,6 +45,7 @@ def doctor(request: Request) -> int:
         check_behaviour(request.behaviour)
         if request.fix is not None:
             check_file(request.fix, "--fix", read=(given.log, given.target))
+            _check_name(request.fix)
         target = None if given.target is None else given.policy(given.target)
         with from_stdin(given.log) as source:
             table = open_table(str(source), given.renames, given.mending, given.patterns)
@@ -64,6 +66,15 @@ def doctor(request: Request) -> int:
     else:
         tell_words(found.written(commands))
     return 0 if found.ok else FOUND_ERRORS
+
+
+def _check_name(path: Path) -> None:
+    """Refuse a name that says something else than what is written: it could not be read again."""
+    if path.suffix.lower() not in PARQUET:
+        raise OptionError(
+            f"--fix writes Parquet, whose name ends in {' or '.join(PARQUET)}; found {str(path)!r}.",
+            fix=f"For example --fix {path.stem or 'mended'}.parquet.",
+        )
 
 
 def _asked_for(request: Request, found: Diagnosis) -> Diagnosis:

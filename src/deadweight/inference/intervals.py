@@ -57,7 +57,7 @@ def check_interval(kind: str | None, level: float, options: Options) -> None:
         raise OptionError(
             f'interval="{kind}" needs the lowest and the highest return that an episode can have.',
             fix="Pass return_range=(lowest, highest), from what is known of the task and not from the log, "
-            "such as (0, 1).",
+            "such as (0, 1) (--return-range 0,1).",
         )
     if kind in BOUNDS and options.cut_weights is not None:
         raise OptionError(

@@ -76,7 +76,8 @@ def _read_one(path: Path, choose: Chosen) -> tuple[Any, Mapping[str, str] | None
         "DW103",
         f"{str(path)!r} is not a table that can be read: expected Parquet ({', '.join(PARQUET)}) or CSV "
         f"({', '.join(CSV)}).",
-        fix="Rename the file if it is one of these, or load it yourself and pass a pandas or polars frame.",
+        fix="From a spreadsheet: save it as 'CSV UTF-8'. Rename the file if it is one of these; in Python "
+        "load it yourself and pass a pandas or polars frame.",
     )
 
 

@@ -23,7 +23,8 @@ from deadweight.typing import AnyArray, FloatArray
 COLUMNS = ("state", "action", "prob")
 RULE = COLUMNS[:2]
 NAMING = (
-    "Give it one row for each state and action, in columns state, action and prob (or probability). State "
+    "Give it one row for each state and action, in columns state, action and prob (or probability); a rule "
+    "has state and action, and no other column. State "
     "and action may also have the names that --columns gives them in the log. In Python: read_policy(path, "
     "columns={'prob': 'your name'})."
 )
