@@ -18,7 +18,9 @@ from deadweight.results import Estimate, Interval
 from deadweight.typing import FloatArray
 
 UNSEEN_SHARE = 0.05
-"""Of the choices of pi_e: below, pairs that a log of this size happens not to show."""
+"""Of the choices of pi_e: below, they are too few to matter."""
+OFTEN = 30
+"""Visits of a state after which an action that was never taken there is no accident of a short log."""
 
 
 def row_flags(answers: Answers, plan: Plan, bounds: Interval | None) -> list[str]:
@@ -82,7 +84,8 @@ def _lacks_support(question: Question) -> bool:
     """Whether pi_e acts in a visited state where pi_b never does.
 
     Where pi_b is known for logged actions only, the log tells: an action that it does not have at all, which
-    may be misspelt, or, where pairs have been counted, a share of pi_e that is too large to be an accident.
+    may be misspelt; or, where pairs have been counted, many choices that were never made in states visited
+    so often that this is no accident.
     """
     pi_e, pi_b = question.pair.pi_e, question.pair.pi_b
     if pi_e is None:
@@ -102,7 +105,7 @@ def _takes_unseen(question: Question) -> bool:
     if not question.facts.has_counts(question.shape):
         return False
     if _takes_unseen not in question.paths:
-        unseen = question.counts.visits() == 0
+        unseen = (question.counts.visits() == 0) & (question.visits >= OFTEN)[:, None]
         mass = np.where(unseen, question.pi_e("The support"), 0.0).sum(axis=1)
         share = question.visits @ mass / question.visits.sum()
         question.paths[_takes_unseen] = bool(share > UNSEEN_SHARE)
