@@ -214,3 +214,15 @@ def test_other_files_say_how_to_save_them(tmp_path: Path, capsys: pytest.Capture
 def test_bounds_name_the_option_that_they_need(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = small_files(tmp_path)
     assert "--return-range 0,1" in said(capsys, "evaluate", *files, "--interval", "guaranteed")
+
+
+def test_an_old_policy_over_features_is_learned_not_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    rows = [f"{e},{t},{rng.normal():.3f},{rng.integers(2)},1,0.5,0.5" for e in range(40) for t in range(2)]
+    names = "episode,step,temp,action,reward,target_prob_0,target_prob_1"
+    log = table(tmp_path, "log.csv", names, *rows)
+    asked = ("evaluate", log, "--features", "temp", "--time-limit", "2", "--behaviour")
+    assert "--behaviour learned" in said(capsys, *asked, "counts")
+    said(capsys, *asked, "learned", code=0)

@@ -158,13 +158,18 @@ def _refuse(bad: BoolArray, values: FloatArray, names: tuple[str, ...], what: st
     )
 
 
-def require_labels(log: Any, what: str) -> None:
+WITHOUT_LABELS = (
+    "Use what needs no labels, such as WPDIS, WSPDIS, C-WSPDIS, WDR or WDRSIS, and one flag for each step "
+    "for a drop. Cutting features into bins to have labels is not safe."
+)
+
+
+def require_labels(log: Any, what: str, fix: str = WITHOUT_LABELS) -> None:
     """Refuse a log whose steps cannot be grouped by state: the one place where labels are asked for."""
     if log.has_states:
         return
     raise EstimationError(
         f"{what} needs a label for each state, and policies that depend on nothing else; here every step has "
         "features, or probabilities, of its own.",
-        fix="Use what needs no labels, such as WPDIS, WSPDIS, C-WSPDIS, WDR or WDRSIS, and one flag for each "
-        "step for a drop. Cutting features into bins to have labels is not safe.",
+        fix=fix,
     )

@@ -22,6 +22,8 @@ from deadweight.typing import FloatArray, IntArray
 
 Towards = Literal["pooled", "uniform"]
 
+LEARN_IT = "Have it learned from the features: --behaviour learned (in Python fit_behaviour(log))."
+
 
 def estimate_behaviour(
     log: Trajectories, shrinkage: float = 0.0, towards: Towards = "pooled"
@@ -43,7 +45,7 @@ def estimate_behaviour(
       >>> estimate_behaviour(log, shrinkage=3, towards="uniform").probs
       array([[0.41666667, 0.58333333]])
     """
-    require_labels(require_log(log), "A behaviour policy from counts")
+    require_labels(require_log(log), "A behaviour policy from counts", LEARN_IT)
     _check(shrinkage, towards, lowest=0.0)
     counts = _counts(log, np.ones(log.n_steps, dtype=bool)).reshape(log.n_states, log.n_actions)
     probs = frequencies(counts + shrinkage * _prior(counts, towards, 0.0))
@@ -74,7 +76,7 @@ def cross_fitted_propensities(
 
     Reference: Chernozhukov et al. (2018), Double/debiased machine learning.
     """
-    require_labels(require_log(log), "A behaviour policy from counts")
+    require_labels(require_log(log), "A behaviour policy from counts", LEARN_IT)
     _check(shrinkage, towards, lowest=np.nextafter(0.0, 1.0))
     if not 2 <= folds <= log.n_episodes:
         raise OptionError(
