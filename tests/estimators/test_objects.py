@@ -180,7 +180,7 @@ def test_an_estimator_that_makes_no_sense(arguments: tuple[object, ...], message
 def test_an_unknown_name() -> None:
     with pytest.raises(UnknownEstimator, match="Did you mean 'WPDIS'"):
         estimator_of("WPDSI")
-    with pytest.raises(UnknownEstimator, match="no estimator 3"):
+    with pytest.raises(UnknownEstimator, match="found int"):
         estimator_of(3)  # type: ignore[arg-type]
 
 
