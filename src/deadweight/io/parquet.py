@@ -21,7 +21,7 @@ from deadweight.io.sizes import require_episode, require_group, unreadable
 # The rest of an episode is looked for in so many rows at a time.
 TAIL_ROWS = 1 << 12
 # A reader with a small buffer fetches the first pages of a row group instead of all of it.
-FIRST_PAGES = {"pre_buffer": False, "buffer_size": 1 << 16}
+FIRST_PAGES = {"buffer_size": 1 << 16}
 
 
 @dataclass(frozen=True)
@@ -273,7 +273,8 @@ def _opened(path: str, **settings: Any) -> Any:
     found = unreadable(path)
     if found and found != "no such file":
         raise OSError(found)
-    return pq.ParquetFile(path, **settings)
+    # Files are on a disk: to fetch all columns ahead, as for a distant store, is one more copy.
+    return pq.ParquetFile(path, pre_buffer=False, **settings)
 
 
 @contextmanager

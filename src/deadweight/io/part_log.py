@@ -27,6 +27,8 @@ from deadweight.sums import kernel
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray, Labels
 
 UNKNOWN = -1
+# How episodes end, of their last rows; the first of them that there is says so.
+FLAGS = ("terminated", "truncated")
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +107,7 @@ def plain_log(table: Any, labels: CommonLabels, check: bool, sort: bool) -> Traj
     columns = {
         name: _plain(table[name], may_miss=name == "next_state")
         for name in table.column_names
-        if name != "behaviour_id"
+        if name not in ("behaviour_id", *FLAGS)
     }
     makers: Labels | None = None
     if "behaviour_id" in table.column_names:
@@ -113,7 +115,7 @@ def plain_log(table: Any, labels: CommonLabels, check: bool, sort: bool) -> Traj
     if any(column is None for column in columns.values()):
         return None
     found: dict[str, Any] = columns
-    offsets = _offsets(found["episode"], found["step"])
+    offsets, order = _offsets(found["episode"], found["step"]), None
     if offsets is None and sort:
         order = np.lexsort((found["step"], found["episode"]))
         found = {name: column[order] for name, column in found.items()}
@@ -126,7 +128,7 @@ def plain_log(table: Any, labels: CommonLabels, check: bool, sort: bool) -> Traj
     if check and not _fits(found, states, actions, labels):
         return None
     last = offsets[1:] - 1
-    terminated = _terminated(found, last)
+    terminated = _terminated(table, last if order is None else order[last])
     if terminated is None:
         return None
     successor = np.full(len(last), UNKNOWN, dtype=np.int64)
@@ -215,8 +217,6 @@ def _fits(found: Mapping[str, AnyArray], states: IntArray, actions: IntArray, la
     rewards = found["reward"]
     if not _plausible(states, actions, rewards, len(labels.states), len(labels.actions)):
         return False
-    if max(abs(float(rewards.min())), abs(float(rewards.max()))) > LARGEST:
-        return False
     if "behaviour_prob" in found and not _within(found["behaviour_prob"], SMALLEST):
         return False
     if "duration" in found and not (found["duration"].min() > 0 and np.isfinite(found["duration"].max())):
@@ -225,29 +225,35 @@ def _fits(found: Mapping[str, AnyArray], states: IntArray, actions: IntArray, la
 
 
 def _plausible(states: IntArray, actions: IntArray, rewards: AnyArray, n_states: int, n_actions: int) -> bool:
-    """Whether all codes are in range and all rewards finite."""
+    """Whether all codes are in range and all rewards numbers that are not too large."""
     simple = rewards.dtype == np.float64 and all(map(kernel.readable, (states, actions, rewards)))
     if kernel.KERNEL is not None and simple:
-        return bool(kernel.KERNEL.plausible(states, actions, rewards, n_states, n_actions))
+        return bool(kernel.KERNEL.plausible(states, actions, rewards, n_states, n_actions, LARGEST))
     # Seen as unsigned, a negative number is a very large one: one look for both ends.
     for codes, known in ((states, n_states), (actions, n_actions)):
         if codes.view(np.uint64).max() >= known:
             return False
-    return bool(np.isfinite(rewards).all())
+    return bool(max(-rewards.min(), rewards.max()) <= LARGEST)  # not so either if there is a NaN
 
 
 def _within(column: AnyArray, lowest: float) -> bool:
     return bool(column.min() >= lowest and 0 < column.max() <= 1)
 
 
-def _terminated(found: Mapping[str, AnyArray], last: IntArray) -> BoolArray | None:
-    if "terminated" in found:
-        flags = found["terminated"]
-        return flags[last] if flags.dtype == bool else None
-    if "truncated" in found:
-        flags = found["truncated"]
-        return ~flags[last] if flags.dtype == bool else None
-    return np.ones(len(last), dtype=bool)
+def _terminated(table: Any, last: IntArray) -> BoolArray | None:
+    """Whether episodes ended by themselves, of their last rows in the table; None where flags are no flags.
+
+    Only these rows are unpacked: flags are bits there, and bytes here.
+    """
+    import pyarrow as pa
+
+    flags = [name for name in FLAGS if name in table.column_names]
+    if any(table[name].null_count or not pa.types.is_boolean(table[name].type) for name in flags):
+        return None
+    if not flags:
+        return np.ones(len(last), dtype=bool)
+    found: BoolArray = np.asarray(table[flags[0]].take(pa.array(last)).to_numpy())
+    return found if flags[0] == "terminated" else ~found
 
 
 def _agree(following: IntArray, states: IntArray, last: IntArray, known: int) -> bool:

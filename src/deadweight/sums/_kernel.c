@@ -14,7 +14,6 @@
 #include "_model.h"
 #include "_unseen.h"
 #include "_windows.h"
-#include <float.h>
 
 #define SOME 256   /* episodes, or steps of one, that are summed before they are added to the rest */
 #define LINE 8     /* numbers in a line of cache */
@@ -581,14 +580,14 @@ end:
     return result;
 }
 
-/* Whether all codes are in range and all rewards finite. */
+/* Whether all codes are in range and all rewards numbers of at most some size. */
 static int all_plausible(const int64_t *states, const int64_t *actions, const double *rewards, Py_ssize_t n,
-                         uint64_t n_states, uint64_t n_actions)
+                         uint64_t n_states, uint64_t n_actions, double largest)
 {
     int bad = 0;
     for (Py_ssize_t k = 0; k < n; k++) /* as unsigned numbers negative ones are very large */
         bad |= ((uint64_t)states[k] >= n_states) | ((uint64_t)actions[k] >= n_actions) |
-               !(fabs(rewards[k]) <= DBL_MAX);
+               !(fabs(rewards[k]) <= largest);
     return !bad;
 }
 
@@ -598,10 +597,11 @@ static PyObject *plausible(PyObject *self, PyObject *args)
     Py_ssize_t n_states, n_actions, size[3];
     const int64_t *state, *action;
     const double *reward;
+    double largest;
     int found;
     Held held = {.count = 0};
     (void)self;
-    if (!PyArg_ParseTuple(args, "OOOnn", &states, &actions, &rewards, &n_states, &n_actions))
+    if (!PyArg_ParseTuple(args, "OOOnnd", &states, &actions, &rewards, &n_states, &n_actions, &largest))
         return NULL;
     state = data_of(&held, states, 'i', 0, &size[0]);
     action = data_of(&held, actions, 'i', 0, &size[1]);
@@ -611,7 +611,7 @@ static PyObject *plausible(PyObject *self, PyObject *args)
         goto end;
     }
     Py_BEGIN_ALLOW_THREADS
-    found = all_plausible(state, action, reward, size[0], (uint64_t)n_states, (uint64_t)n_actions);
+    found = all_plausible(state, action, reward, size[0], (uint64_t)n_states, (uint64_t)n_actions, largest);
     Py_END_ALLOW_THREADS
     result = PyBool_FromLong(found);
 end:
@@ -625,7 +625,7 @@ static PyMethodDef methods[] = {
     {"step_sizes", step_sizes, METH_VARARGS, "Sums of weights and squares; see deadweight/sums/walks.py."},
     {"returns", returns, METH_VARARGS, "Return of each episode; see deadweight/sums/blocks.py."},
     {"windows", windows, METH_VARARGS, "Moments of windows; see deadweight/estimators/incremental.py."},
-    {"plausible", plausible, METH_VARARGS, "Codes in range, rewards finite; see deadweight/io/part_log.py."},
+    {"plausible", plausible, METH_VARARGS, "Codes and rewards in range; see deadweight/io/part_log.py."},
     {"lane_sums", lane_sums, METH_VARARGS, "Sums under many drops; see deadweight/sums/lanes.py."},
     {"lane_influences", lane_influences, METH_VARARGS, "Influences under many drops; see deadweight/sums/lanes.py."},
     {"count_steps", count_steps, METH_VARARGS, "Counts of transitions; see deadweight/values/model.py."},

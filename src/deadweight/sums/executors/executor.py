@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any, Protocol
 
 from deadweight.basics.threads import processors
@@ -57,7 +56,7 @@ class InProcess:
     def map(self, work: Work, parts: int) -> Iterator[Any]:
         """In this process."""
         count = threads()
-        with steady_memory(), ThreadPoolExecutor(count) as pool:
+        with ThreadPoolExecutor(count) as pool:
             running: deque[Future[Any]] = deque()
             following = 0
             try:
@@ -84,21 +83,3 @@ def threads() -> int:
     Two keep even a single processor busy while one of them waits for a disk; more take more memory.
     """
     return min(MOST_THREADS, max(2, processors()))
-
-
-@contextmanager
-def steady_memory() -> Iterator[None]:
-    """Let Arrow take its memory from the C library.
-
-    What one thread decodes another lets go. Arrow's own allocator gives such memory back to the system and
-    fetches it again, page by page, for every part; the C library keeps it (see `sums.reduction`), which took
-    about a quarter off the processor time of a pass and left its peak memory as it was.
-    """
-    import pyarrow as pa
-
-    before = pa.default_memory_pool()
-    pa.set_memory_pool(pa.system_memory_pool())
-    try:
-        yield
-    finally:
-        pa.set_memory_pool(before)
