@@ -68,6 +68,7 @@ class InProcess:
             finally:
                 for one in running:
                     one.cancel()
+        release_decoded()
 
     def close(self) -> None:
         """Nothing is held."""
@@ -83,3 +84,10 @@ def threads() -> int:
     Two keep even a single processor busy while one of them waits for a disk; more take more memory.
     """
     return min(MOST_THREADS, max(2, processors()))
+
+
+def release_decoded() -> None:
+    """Give back what the decoder keeps for the next part: other passes have no use for it."""
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
