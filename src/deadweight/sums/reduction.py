@@ -25,8 +25,8 @@ from deadweight.sums.summaries import Pieces
 from deadweight.typing import FloatArray
 
 Summarise = Callable[[Block], Sequence[Any]]
-# Of a part of a stored log with so many steps an episode, where small blocks are asked for.
-LONG_EPISODE, LARGER_CELLS = 32, 4 * SMALL_CELLS
+# Of a log with so many steps an episode, where small blocks are asked for; in memory a share of the log.
+LONG_EPISODE, LARGER_CELLS, SHARE = 32, 4 * SMALL_CELLS, 8
 # A log in memory of so many steps has two threads by itself, where there are processors: more would pay, but
 # each holds a block.
 LONG_LOG, BY_ITSELF = 1 << 20, 2
@@ -53,6 +53,7 @@ def reduce_log(
     _keep_freed_memory()
     summarise = _Forgetting(summarise)
     steps = sum(log.n_steps for log in parts)
+    cells = max(cells, min(larger_cells(parts, cells), steps // SHARE))
     one_pass = Pass(steps)
     workers = max(workers, min(BY_ITSELF, processors()) if steps >= LONG_LOG else 1)
     if workers == 1:
@@ -168,14 +169,16 @@ class PartWork:
         loaded.clear()  # columns that no log needs any more make room for those of the next part
         del fetched
         _keep_freed_memory()
-        sums = _merge_all(map(_Forgetting(self.summarise), _numbered(part, logs, self._cells(logs))))
+        sums = _merge_all(
+            map(_Forgetting(self.summarise), _numbered(part, logs, larger_cells(logs, self.cells)))
+        )
         return [*sums, Census.of(logs, look=True)] if self.count else sums
 
-    def _cells(self, logs: Sequence[Trajectories]) -> int:
-        """Small blocks are for what is kept of every episode; of long ones that is little beside a part."""
-        steps, episodes = sum(log.n_steps for log in logs), sum(log.n_episodes for log in logs)
-        larger = self.cells == SMALL_CELLS and steps >= LONG_EPISODE * episodes
-        return LARGER_CELLS if larger else self.cells
+
+def larger_cells(logs: Sequence[Trajectories], cells: int) -> int:
+    """How large blocks may be: small ones are for what is kept of each episode, and long ones are few."""
+    steps, episodes = sum(log.n_steps for log in logs), sum(log.n_episodes for log in logs)
+    return LARGER_CELLS if cells == SMALL_CELLS and steps >= LONG_EPISODE * episodes else cells
 
 
 @dataclass(frozen=True, eq=False)
