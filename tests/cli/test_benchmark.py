@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 import types
 from importlib import metadata, util
+from threading import Thread
 
 import numpy as np
 import pytest
 
 from deadweight.cli import main
 from deadweight.studies.benchmark import CASES, Ratio, ratio
-from deadweight.studies.benchmark.growth import slope
+from deadweight.studies.benchmark.growth import fastest, slope
 from deadweight.studies.benchmark.peers import SCOPE_RL
 
 SCALE = "0.002"
@@ -62,6 +64,22 @@ def test_cases_run(case):
         assert result.aim
 
 
+def test_growth_counts_the_work_of_all_threads():
+    """A long log has threads of its own, and whoever waits for them spends next to nothing."""
+
+    def spin():
+        ends = time.thread_time() + 0.05
+        while time.thread_time() < ends:
+            pass
+
+    def elsewhere():
+        worker = Thread(target=spin)
+        worker.start()
+        worker.join()
+
+    assert fastest([elsewhere], runs=1)[0] >= 0.05
+
+
 def test_peers_that_are_not_installed_are_one_line(monkeypatch):
     monkeypatch.setattr(util, "find_spec", lambda name: None)
     (only,) = CASES["peers"](float(SCALE))
@@ -108,7 +126,7 @@ def test_slope_of_known_growth(monkeypatch: pytest.MonkeyPatch):
 
         return run
 
-    monkeypatch.setattr("deadweight.studies.benchmark.growth.time.thread_time", lambda: clock[0])
+    monkeypatch.setattr("deadweight.studies.benchmark.growth.time.process_time", lambda: clock[0])
     by_size = {size: work(size) for size in (50, 100, 200)}
     assert slope(by_size, fixed=2.0) == pytest.approx(1.5)
     assert slope(by_size) < 1.5 - 1e-4
