@@ -26,7 +26,7 @@ PLAIN = ("IS", "WIS", "PDIS", "WPDIS")
 
 def parquet(scale: float) -> list[Result]:
     """A default evaluate, and four plain estimators, of a folder that is read in parts."""
-    made = setting(max(FILES, int(20_000 * scale)), 100)
+    made = setting(max(FILES, int(200_000 * scale)), 100)
     with tempfile.TemporaryDirectory() as folder:
         _write(made, Path(folder))
         files = sorted(str(path) for path in Path(folder).iterdir())
