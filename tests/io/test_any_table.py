@@ -96,9 +96,10 @@ def test_errors_name_standard_input_and_not_a_temporary_file(monkeypatch: pytest
     with pytest.raises(DataError, match=r"(?i)standard input needs the columns") as caught:
         dw.read("-")
     assert "deadweight-" not in str(caught.value)
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
-    with pytest.raises(DataError, match="nothing came"):
-        dw.read("-")
+    for nothing in (io.TextIOWrapper(io.BytesIO(b"")), None):
+        monkeypatch.setattr(sys, "stdin", nothing)
+        with pytest.raises(DataError, match="nothing came"):
+            dw.read("-")
 
 
 def test_a_stream_is_mended_like_a_log_in_memory(tmp_path: Path):

@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -33,10 +34,11 @@ def from_stdin(source: Any) -> Iterator[Any]:
     if not (isinstance(source, str | Path) and str(source) == DASH):
         yield source
         return
-    if sys.stdin.isatty():  # else it looks as if the program had stopped
+    given = sys.stdin  # None in a program that was started without
+    if given is not None and given.isatty():  # else it looks as if the program had stopped
         sys.stderr.write("Waiting for a log on standard input; Ctrl-D ends it.\n")
     with tempfile.TemporaryDirectory(prefix="deadweight-") as folder:
-        path = _kept(sys.stdin.buffer, Path(folder))
+        path = _kept(BytesIO() if given is None else given.buffer, Path(folder))
         try:
             yield path
         except DeadweightError as error:
