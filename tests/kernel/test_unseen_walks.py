@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel.built import needs_kernel
+from kernel.built import _kernel, needs_kernel
 
 import deadweight as dw
 from deadweight.negligible import unseen_fit
@@ -51,6 +51,7 @@ def test_kernel_and_numpy_agree(
     longest: int, ended: bool, gamma: float, enough: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unseen_fit, "ENOUGH", enough)  # of 40 episodes
+    monkeypatch.setattr(kernel, "KERNEL", _kernel)
     asked = question(longest, longest, gamma, ended)
     sums, spreads, walked = both_passes(asked)
     assert walked
@@ -64,11 +65,10 @@ def test_kernel_and_numpy_agree(
 
 @needs_kernel
 def test_a_step_that_is_in_no_table_is_declined() -> None:
-    assert kernel.KERNEL is not None
     columns = tuple(map(np.asarray, ([0, S], [0, 0], [1.0, 1.0], [0, 2], [0])))
     values = (np.zeros(S * A), None, 1, 1, S, A)
-    assert not kernel.KERNEL.unseen_sums(2, columns, values, 1.0, np.zeros(10))
-    assert not kernel.KERNEL.unseen_residuals(2, columns, values, 1.0, np.zeros(4), 0.0, np.zeros(1))
+    assert not _kernel.unseen_sums(2, columns, values, 1.0, np.zeros(10))
+    assert not _kernel.unseen_residuals(2, columns, values, 1.0, np.zeros(4), 0.0, np.zeros(1))
 
 
 @needs_kernel
@@ -83,12 +83,11 @@ def test_a_step_that_is_in_no_table_is_declined() -> None:
     ],
 )
 def test_what_does_not_fit_is_an_error(values: tuple[object, ...]) -> None:
-    assert kernel.KERNEL is not None
     columns = tuple(map(np.asarray, ([0, 1], [0, 0], [1.0, 1.0], [0, 2], [0])))
     with pytest.raises(ValueError, match="do not fit"):
-        kernel.KERNEL.unseen_sums(2, columns, values, 1.0, np.zeros(10))
+        _kernel.unseen_sums(2, columns, values, 1.0, np.zeros(10))
     good = (np.zeros(S * A), None, 1, 1, S, A)
     with pytest.raises(ValueError, match="do not fit"):
-        kernel.KERNEL.unseen_sums(2, columns, good, 1.0, np.zeros(9))
+        _kernel.unseen_sums(2, columns, good, 1.0, np.zeros(9))
     with pytest.raises(ValueError, match="do not fit"):
-        kernel.KERNEL.unseen_residuals(2, columns, good, 1.0, np.zeros(3), 0.0, np.zeros(1))
+        _kernel.unseen_residuals(2, columns, good, 1.0, np.zeros(3), 0.0, np.zeros(1))
