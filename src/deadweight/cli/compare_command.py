@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from deadweight.cli.before import check_file, check_number
-from deadweight.cli.gates import GATE_CLOSED, gate_entry, gate_words
+from deadweight.cli.gates import Gate
 from deadweight.cli.log_options import LogOptions, say_findings, say_unused_cut_weights
 from deadweight.cli.output import out_json, say, tell, tell_flags, tell_words
 from deadweight.cli.terminal_tables import print_table
@@ -43,7 +43,7 @@ class Request(LogOptions):
 
 
 def compare(request: Request) -> int:
-    """Compare and print; the exit code is 1 only if a gate was asked for and is closed."""
+    """Compare and print; the exit code is 0, or that of a closed gate."""
     files, baseline = check(request)
     policies = {name: request.given.policy(path) for name, path in files.items()}
     findings: list[Finding] = []
@@ -64,20 +64,27 @@ def compare(request: Request) -> int:
             cut_weights=request.cut_weights,
         )
     written = None if request.report is None else made.report(request.report, request.title, request.reward)
-    opens = request.gate is None or is_open(request.gate, made)
+    gate = gate_of(request.gate, made)
     say_unused_cut_weights(request.cut_weights, made.conventions, made[made.ranking[0]].headline.flags)
     if request.json:
-        out_json({**_document(made, findings, written), **gate_entry(request.gate, opens)})
+        out_json({**_document(made, findings, written), **gate.entry})
     else:
         _print(made, findings, written)
         if request.gate is not None:
-            tell(gate_words(request.gate, opens))
-    return 0 if opens else GATE_CLOSED
+            tell(gate.words())
+    return gate.exit_code
 
 
-def is_open(gate: str, found: Comparison) -> bool:
-    """Whether a policy, or any, is shown to be better than the baseline."""
-    return bool(found.better) if gate == ANY else gate in found.better
+def gate_of(asked: str | None, found: Comparison) -> Gate:
+    """Whether a policy, or any, is shown to be better than the baseline, and nothing grave is said of it."""
+    if asked is None:
+        return Gate(None, True, "better")
+    names = found.ranking if asked == ANY else [asked]
+    doubted = [name for name in names if name in found.better and found[name].verdict.doubts]
+    answers = {found.difference(name).answer for name in names}
+    answer = next(one for one in ("better", "cannot tell", "worse") if one in answers)
+    opens = any(name in found.better and name not in doubted for name in names)
+    return Gate(asked, opens, answer, found[doubted[0]].verdict.doubts if doubted else ())
 
 
 def check(request: Request) -> tuple[dict[str, Path], Any]:

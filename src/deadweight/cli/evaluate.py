@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from deadweight.cli.before import check_file, check_number
-from deadweight.cli.gates import GATE_CLOSED, gate_entry, gate_words
+from deadweight.cli.gates import Gate
 from deadweight.cli.log_options import LogOptions, say_findings, say_unused_cut_weights
 from deadweight.cli.output import out_json, say, tell, tell_flags, tell_words
 from deadweight.cli.terminal_tables import print_table
@@ -49,7 +49,7 @@ class Request(LogOptions):
 
 
 def evaluate(request: Request) -> int:
-    """Evaluate and print; the exit code is 1 only if a gate was asked for and the verdict is another."""
+    """Evaluate and print; the exit code is 0, or that of a closed gate."""
     check(request)
     target = request.target()
     findings: list[Finding] = []
@@ -120,26 +120,30 @@ def _show(
     """Write and print; the exit code."""
     written = None if request.report is None else ev.report(request.report, request.title, request.reward)
     opens = request.gate is None or is_open(request.gate, ev.verdict, request.min_effect)
+    gate = Gate(request.gate, opens, ev.verdict.answer, ev.verdict.doubts)
     say_unused_cut_weights(request.cut_weights, ev.conventions, ev.headline.flags)
     if request.json:
         cut = {} if bounds is None else {"cut": bounds.to_dict()}
-        out_json({**_document(ev, findings, written), **cut, **gate_entry(request.gate, opens)})
+        out_json({**_document(ev, findings, written), **cut, **gate.entry})
     else:
         _print(ev, findings, written)
         if bounds is not None:
             tell_words(f"\nCut episodes:\n{bounds}")
         if request.gate is not None:
-            tell(gate_words(request.gate, opens, request.min_effect))
-    return 0 if opens else GATE_CLOSED
+            tell(gate.words(request.min_effect))
+    return gate.exit_code
 
 
 def is_open(gate: str, found: Verdict, least: float = 0.0) -> bool:
     """Whether a verdict is what a gate asks for, with differences of `least` and less taken for none.
 
     "better" then wants all of the interval above `least`, "worse" all of it below -`least`, and "not-worse"
-    all of it above -`least`, whatever the answer. "cannot tell" is what is neither better nor worse.
+    all of it above -`least`, whatever the answer. "cannot tell" is what is neither better nor worse. A grave
+    doubt about the verdict keeps all of them closed but the last.
     """
     lower, upper = found.interval
+    if found.doubts and gate != "cannot tell":
+        return False
     if gate == "not-worse":
         return found.sound and lower >= -least
     better = found.answer == "better" and lower > least
@@ -206,7 +210,7 @@ def _print(ev: Evaluation, findings: tuple[Finding, ...], written: Path | None) 
     for reason in ev.verdict.sentences:
         tell_words(f"  {reason}")
     flags = remarks((estimate.about, estimate.flags) for estimate in ev.estimates.values())
-    tell_flags(flags)
+    tell_flags([one for one in flags if one[1] != [ev.headline.name] or one[2] not in ev.verdict.reasons])
     conventions = ev.conventions
     tell_words(
         f"\nConventions: ended episodes {conventions['finished']}, gamma {conventions['gamma']:g}, drop "
