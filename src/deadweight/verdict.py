@@ -3,13 +3,13 @@
 Estimate and baseline come from the same episodes, so that much of their noise is shared. Where both have
 influence functions the verdict rests on the interval of their *difference*, with the covariance in it, and
 at least as wide as that of the estimate alone; elsewhere the two intervals must not overlap. When in doubt
-the answer is "cannot tell".
+the answer is "cannot tell". Whatever flag stands on the estimate is one of the reasons.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from deadweight.answers.plans import FEW_EPISODES
@@ -18,15 +18,13 @@ from deadweight.blend.headline import episodes_needed, judge, more_episodes
 from deadweight.inference.student_t import t_error
 from deadweight.results import Estimate, Verdict, headline_of
 from deadweight.results.blend import Blend
+from deadweight.results.flags import FIRST, GRAVE, LEADING, advice, doubts_of, remark
 
 FAR_FROM_ONE = 3.0
-# What a blend's verdict says first, by flag.
-DOUBTS = {
-    "model-unproven": "The action values, given or learned, do not fit what the log earned, or foretell "
-    "nothing of it: the answer is based on weights.",
-    "no-support": "The new policy takes actions where the log has none of them: what they bring there is not "
-    "known. See whether they are spelt as in the log.",
-}
+WITHHELD = "mixed-worlds"
+"""The flag with which no number of a table can carry a verdict."""
+OF_BLEND = "contradicted"
+"""The flag that a blend's own reasons explain, with numbers."""
 FEW_WITHOUT_MODEL = (
     "Only weights can be relied on here, and fewer than ten episodes effectively carry them: nothing can be "
     "concluded."
@@ -51,6 +49,11 @@ def verdict(estimate: Estimate, baseline: Estimate | float) -> Verdict:
       >>> verdict(found["C-WSPDIS"], found["BEHAVIOUR"]).answer
       'better'
     """
+    return _doubted_by_flags(estimate, _by_numbers(estimate, baseline))
+
+
+def _by_numbers(estimate: Estimate, baseline: Estimate | float) -> Verdict:
+    """The verdict as far as value, interval and weights tell."""
     interval = estimate.interval
     if interval is None:
         why = "No interval was asked for."
@@ -79,8 +82,6 @@ def verdict(estimate: Estimate, baseline: Estimate | float) -> Verdict:
     if answer == "cannot tell":
         rounded = "" if lower <= 0.0 <= upper else ", up to rounding"
         reasons.append(f"The range includes zero{rounded}.")
-    if "no-support" in estimate.flags:
-        reasons.append("Actions that were never logged are left out of this comparison.")
     step = _next_step(estimate, answer, seen, (lower, upper))
     return Verdict(answer, tuple(reasons), centre - value, (lower, upper), next_step=step)
 
@@ -130,13 +131,39 @@ def _of_blend(estimate: Estimate, blend: Blend, baseline: Estimate | float) -> V
     value = baseline.value if isinstance(baseline, Estimate) else float(baseline)
     found = judge(blend, value, estimate.n_episodes, known, estimate.level)
     ends = (found.difference - found.half_width, found.difference + found.half_width)
-    doubts = [said for flag, said in DOUBTS.items() if flag in estimate.flags]
     by_weights = set(blend.shares) <= set(BY_WEIGHTS) or "model-useless" in estimate.flags
     if "low-ess-undropped" in estimate.flags and by_weights:
-        weak = (*doubts, *found.reasons[:2], FEW_WITHOUT_MODEL)
+        weak = (*found.reasons[:2], FEW_WITHOUT_MODEL)
         return Verdict("cannot tell", weak, found.difference, ends, sound=False, next_step=MORE_ALIKE)
-    reasons = (*doubts, *found.reasons)
-    return Verdict(found.answer, reasons, found.difference, ends, next_step=found.next_step)
+    return Verdict(found.answer, found.reasons, found.difference, ends, next_step=found.next_step)
+
+
+def _doubted_by_flags(estimate: Estimate, found: Verdict) -> Verdict:
+    """The verdict with what the flags of its estimate say: grave ones first, the others after the numbers.
+
+    A verdict that is not sound keeps its last reason, which says why.
+    """
+    flags = estimate.flags
+    said = {flag: remark(flag, estimate.about) for flag in flags}
+    done = (WITHHELD, OF_BLEND) if estimate.blend is not None else (WITHHELD,)
+    new = [flag for flag in flags if flag not in done and said[flag] not in found.reasons]
+    grave = [said[flag] for flag in new if flag in LEADING]
+    others = [said[flag] for flag in new if flag not in LEADING]
+    kept, last = (found.reasons, ()) if found.sound else (found.reasons[:-1], found.reasons[-1:])
+    reasons = (*grave, *kept, *others, *last)
+    closing = tuple(flag for flag in GRAVE if flag in flags)
+    if WITHHELD in flags:
+        reasons, step = (*reasons, said[WITHHELD]), advice(WITHHELD)
+        return Verdict("cannot tell", reasons, found.difference, found.interval, False, step, closing)
+    return replace(found, reasons=reasons, doubts=closing, next_step=_step_in_doubt(found, flags))
+
+
+def _step_in_doubt(found: Verdict, flags: Iterable[str]) -> str | None:
+    """What to do next: an answer that is in doubt does not say that the log is long enough."""
+    doubts = doubts_of(flags)
+    if found.answer == "cannot tell" or not doubts:
+        return found.next_step
+    return f"Before you act on this: {FIRST[doubts[0]]}"
 
 
 def table_verdict(
@@ -152,7 +179,7 @@ def table_verdict(
     headline = headline_of(estimates)
     own = (rules or {}).get(headline.name)
     if own is not None:
-        return own(headline, baseline)
+        return _doubted_by_flags(headline, own(headline, baseline))
     found = _doubted(estimates, headline, verdict(headline, baseline))
     if found.answer == "cannot tell" or headline.blend is not None:
         return found
@@ -185,7 +212,8 @@ def _doubted(estimates: Mapping[str, Estimate], headline: Estimate, found: Verdi
     kept = headline.blend is not None and headline.blend.misfit > 0
     done = "whose interval allows for that" if kept else "which does without the model"
     reason += f" The verdict is based on {headline.name}, {done}."
-    return replace(found, reasons=(reason, *found.reasons))
+    doubted = _step_in_doubt(found, [*headline.flags, "model-misfit"])
+    return replace(found, reasons=(reason, *found.reasons), next_step=doubted)
 
 
 def contradicts(other: Estimate, headline: Estimate) -> bool:
@@ -213,18 +241,12 @@ def _weakness(estimate: Estimate) -> str:
     if estimate.ess is not None and estimate.ess < FEW_EPISODES:
         return f"Only {estimate.ess:.1f} of {estimate.n_episodes:,} episodes effectively carry the weights."
     if "low-ess-undropped" in estimate.flags:
-        return (
-            "With all ratios kept fewer than ten episodes would effectively carry the weights: nothing in "
-            "the log can tell whether the drop is right."
-        )
+        return remark("low-ess-undropped", estimate.about)
     if "all-dropped" in estimate.flags and (estimate.bounds is None or estimate.bounds.disagreement is None):
         return "Nearly every step is dropped, and there is no other estimate to check the model by."
     z = estimate.mean_weight_z
     if z is not None and not abs(z) <= FAR_FROM_ONE:
-        return (
-            f"Weights must average 1, and these are {z:+.1f} standard errors away from it: the "
-            "old policy's probabilities are wrong, or the episodes that matter most are not in the log."
-        )
+        return f"Weights must average 1, and these are {z:+.1f} standard errors away from it."
     return ""
 
 

@@ -12,7 +12,7 @@ from deadweight.inference.per_episode import per_episode
 from deadweight.question.core import Question
 from deadweight.results.saved import saved
 from deadweight.sums.blocks import Block
-from deadweight.sums.old_policies import ids_of, members_of, old_policies
+from deadweight.sums.old_policies import ids_of, members_of
 from deadweight.sums.weighting import Weighting
 from deadweight.typing import FloatArray
 
@@ -40,8 +40,8 @@ class OldPolicyRow:
 
 def old_policy_rows(question: Question) -> tuple[OldPolicyRow, ...]:
     """One for each old policy; none where there is one only, or the ids of a stored log are not read."""
-    found = old_policies(question.parts)
-    if len(found) < 2:
+    found = question.old_policies
+    if len(found) < 2 or not question.parts.has_behaviour_ids:
         return ()
     ids = tuple(one.id for one in found)
     member, weights = per_episode(question, partial(_final_logs, Weighting(question.pair), ids))

@@ -81,6 +81,8 @@ def judge(blend: Blend, baseline: float, n: int, known: bool, level: float = 0.9
     reasons = [numbers, composition(blend)]
     if blend.contradiction > WORTH_A_WORD * blend.half_width:
         reasons.append(objection(blend))
+    if blend.against is not None and difference_of(blend) not in reasons:
+        reasons.append(difference_of(blend))
     if answer == "cannot tell":
         reasons.append("The range includes zero.")
     return Judgement(answer, difference, half, tuple(reasons), next_step(answer, difference, half, blend, n))
@@ -115,9 +117,16 @@ def objection(blend: Blend) -> str:
             f"{SECOND_OPINION} ({WORDS[SECOND_OPINION]}) says something else, and the interval allows "
             f"{blend.contradiction:.4g} for that."
         )
+    return difference_of(blend)
+
+
+def difference_of(blend: Blend) -> str:
+    """How far the estimate that differs most lies from the blend."""
+    assert blend.against is not None
+    beyond = next((part.beyond for part in blend.parts if part.name == blend.against), blend.contradiction)
     return (
         f"{blend.against} ({words_of(blend, blend.against)}) differs from it by more than noise explains, "
-        f"and the interval allows {blend.contradiction:.4g} for that."
+        f"and the interval allows {beyond:.4g} for that."
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from deadweight.results.comparison import Comparison, quoted
 from deadweight.results.differences import SAME, UNSOUND
+from deadweight.results.flags import GRAVE, remark
 
 MOST_NAMED = 6
 BEHAVIOUR_IN_WORDS = "the old policy"
@@ -58,6 +59,10 @@ def _doubts(found: Comparison) -> Iterator[str]:
             f"Of {named(useless)} a model fitted to other episodes foretells nothing, and too few effective "
             "episodes are left to check it: the differences also hold all that weights alone leave open."
         )
+    for flag in GRAVE:
+        names = [name for name in found.with_flag(flag) if name not in found.differences.unsound]
+        if names:
+            yield f"Of {named(names)}: {remark(flag, found[names[0]].headline.about)}"
     by_reason: dict[str, list[str]] = {}
     for name, why in found.differences.unsound.items():
         if why not in UNSOUND:

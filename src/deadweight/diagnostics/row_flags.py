@@ -10,7 +10,7 @@ import numpy as np
 
 from deadweight.answers.answering import Answers
 from deadweight.answers.plans import FEW_EPISODES, NEARLY_ALL, Plan
-from deadweight.blend.candidates import ROUNDING
+from deadweight.blend.candidates import ROUNDING, WITHOUT_MODEL
 from deadweight.diagnostics.weight_flags import flags_of_full_weights, weight_flags
 from deadweight.negligible.proof import is_proven
 from deadweight.question.core import Question
@@ -19,13 +19,15 @@ from deadweight.typing import FloatArray
 
 UNSEEN_SHARE = 0.05
 """Of the choices of pi_e: below, they are too few to matter."""
+HALF = 0.5
+"""Of the shares of a mix: what rests on the model with so much of it is as good as the model."""
 OFTEN = 30
 """Visits of a state after which an action that was never taken there is no accident of a short log."""
 
 
 def row_flags(answers: Answers, plan: Plan, bounds: Interval | None) -> list[str]:
     """Of an estimate with its interval, in the order of what they are about: log, weights, drop, model."""
-    found = _log_flags(plan)
+    found = _log_flags(plan, bounds)
     ess, share = answers.ess(plan), answers.dropped_share(plan)
     if ess is not None and ess < FEW_EPISODES:
         found.append("low-ess")
@@ -42,17 +44,21 @@ def row_flags(answers: Answers, plan: Plan, bounds: Interval | None) -> list[str
 
 def mix_flags(answers: Answers, plan: Plan, mix: Estimate) -> list[str]:
     """Of a mix, beside those that it has by itself."""
-    found = _log_flags(plan)
+    found, shares = _log_flags(plan, mix.bounds), mix.shares or {}
     if mix.bounds is None:
         return found
     unproven = [] if is_proven(plan.question) else ["model-unproven"]
-    return [*found, *flags_of_full_weights(answers, mix.shares or {}), *unproven]
+    by_model = sum(share for name, share in shares.items() if name not in WITHOUT_MODEL)
+    fitted = _flags_of_fit(plan.question) if by_model >= HALF else []
+    return [*found, *flags_of_full_weights(answers, shares), *unproven, *fitted]
 
 
-def _log_flags(plan: Plan) -> list[str]:
+def _log_flags(plan: Plan, bounds: Interval | None) -> list[str]:
     """What must be known of the log, and of where the behaviour policy comes from."""
     question = plan.question
     found = [] if plan.estimator.is_naive else list(question.behaviour_flags)
+    if bounds is not None and not plan.estimator.is_naive and question.has_mixed_worlds:
+        found.append("mixed-worlds")
     if question.cut_early > 0:
         found.append("truncated" if question.cut_weights is None else "cut-weighted")
     if not plan.estimator.is_naive and _lacks_support(question):
@@ -74,10 +80,13 @@ def _model_flags(answers: Answers, plan: Plan) -> list[str]:
     """What must be known of the model behind an estimate."""
     misfit = answers.misfit(plan)
     found = ["model-misfit"] if misfit is not None and misfit.found else []
-    if plan.has_used_model and plan.question.unsettled:
-        found.append("model-unsettled")
-    fitted = plan.question.row_values if plan.has_used_model else None
-    return found if fitted is None else [*found, *fitted.flags]
+    return [*found, *_flags_of_fit(plan.question)] if plan.has_used_model else found
+
+
+def _flags_of_fit(question: Question) -> list[str]:
+    """What must be known of whatever rests on the fitted model."""
+    found = ["model-unsettled"] if question.unsettled else []
+    return found if question.row_values is None else [*found, *question.row_values.flags]
 
 
 def _lacks_support(question: Question) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from deadweight.question.core import Question
 from deadweight.question.one_behaviour import one_behaviour
 from deadweight.question.opened_source import opened
 from deadweight.question.options import Options, read_options
+from deadweight.results.flags import FLAGS, advice
 from deadweight.results.improvement import Change, Gate, Improvement, PolicyTable
 from deadweight.results.shared import ABSENT
 from deadweight.sums.log_fingerprint import fingerprint
@@ -157,7 +158,8 @@ def _own_options(given: dict[str, Any]) -> Options:
 def _asked(log: LogLike, pi_b: Policy, gamma: float, options: Options, workers: int) -> Question:
     """The question about the behaviour policy itself, given or counted."""
     # Several old policies are together what was done on average, which is counted.
-    parts, behaviour, _ = one_behaviour(as_log(log), pi_b)
+    source = as_log(log)
+    parts, behaviour, _ = one_behaviour(source, pi_b)
     if not parts.has_states:
         raise EstimationError(
             "improve needs states with labels, in which it can count; this log has features only.",
@@ -166,7 +168,8 @@ def _asked(log: LogLike, pi_b: Policy, gamma: float, options: Options, workers: 
     if behaviour is None:
         labels = parts.labels
         pair = PolicyPair(None, None, labels.states, labels.actions)
-        return ask_pair(parts, pair, gamma, options, workers)
+        made_by = source if source.has_behaviour_ids else None
+        return replace(ask_pair(parts, pair, gamma, options, workers), made_by=made_by)
     question = ask(parts, behaviour, behaviour, gamma, options, workers)
     if not question.parts.has_states:
         raise EstimationError(
@@ -193,6 +196,8 @@ def _outcome(
         if question.n < FEWEST:
             return Outcome(learnt, None, words.too_few(question.n, FEWEST))
         outcome = Outcome(learnt, _gate(judge(question, recipe, rng), kind, level))
+    if question.has_mixed_worlds:
+        return Outcome(outcome.learnt, outcome.gate, FLAGS["mixed-worlds"], outcome.unseen)
     misfit = check_model(question)
     if misfit is not None and misfit.found:
         doubt = f"{misfit.reason} What is learnt from such a model is not to be trusted."
@@ -299,6 +304,8 @@ def _why_not(
     reasons = [words.not_made(considered, visited)]
     if outcome.refused is not None:
         mend = "See first whether the states show everything that rewards and transitions depend on."
+        if outcome.refused == FLAGS["mixed-worlds"]:
+            mend = advice("mixed-worlds")
         few = f"Log {FEWEST} episodes or more; some hundreds are more like it."
         return [*reasons, outcome.refused], few if gate is None else mend
     assert gate is not None

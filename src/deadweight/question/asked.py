@@ -12,6 +12,7 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
+from deadweight.basics.progress import unforeseen_passes
 from deadweight.log.interface import Log, in_memory
 from deadweight.log.trajectories import Trajectories
 from deadweight.policy.policies import frequencies
@@ -19,6 +20,7 @@ from deadweight.question.cut_weights import CutWeights
 from deadweight.question.facts import Facts, Shape
 from deadweight.question.options import Options
 from deadweight.sums.fields import ByDuration, Field, Table, table_of
+from deadweight.sums.old_policies import OldPolicy, old_policies
 from deadweight.sums.pairs import PolicyPair
 from deadweight.typing import FloatArray
 from deadweight.values.model import Counts
@@ -40,6 +42,7 @@ class Asked:
       asked_gamma: the discount that was asked for, where it is another.
       cut_weights: how rows stand for those that were cut off; None where they do not.
       behaviour_flags: what must be known of where the behaviour policy comes from.
+      made_by: the log with the ids of its old policies, which `parts` need not have; None without any.
       known: facts of the log that were found for other policies already.
       keeps_influences: those of all episodes on a blend's estimates are kept, for a comparison.
       paths: epsilon paths, and evidence for a blend, that were made already; see
@@ -53,6 +56,7 @@ class Asked:
     options: Options = field(default_factory=Options)
     workers: int = 1
     behaviour_flags: tuple[str, ...] = ()
+    made_by: Log | None = field(default=None, repr=False)
     known: Facts | None = field(default=None, repr=False)
     keeps_influences: bool = False
     by_duration: bool = False
@@ -76,6 +80,21 @@ class Asked:
     def facts(self) -> Facts:
         """What is known of the log."""
         return Facts(self.parts, self.workers) if self.known is None else self.known
+
+    @property
+    def old_policies(self) -> list[OldPolicy]:
+        """What the log says of its old policies; none where it has no ids. Takes two passes."""
+        source = self.made_by
+        if source is None:
+            return []
+        with unforeseen_passes():
+            found: list[OldPolicy] = self.facts.shared(OldPolicy, lambda: old_policies(source))
+        return found
+
+    @property
+    def has_mixed_worlds(self) -> bool:
+        """Whether the old policies of the log worked under different conditions."""
+        return any(one.drifted for one in self.old_policies)
 
     @property
     def shape(self) -> Shape:

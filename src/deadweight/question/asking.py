@@ -43,7 +43,8 @@ def ask(
     What the policies make unnecessary is not read from a stored log. `known` are facts of the same log that
     were found for other policies.
     """
-    parts, pi_b, filled = one_behaviour(as_log(log), pi_b)
+    source = as_log(log)
+    parts, pi_b, filled = one_behaviour(source, pi_b)
     unused = [
         column for column, policy in (("target_prob", pi_e), ("behaviour_prob", pi_b)) if policy is not None
     ]
@@ -53,7 +54,8 @@ def ask(
     flags = (*(("behaviour-filled",) if filled else ()), *ratio_flags(question))
     if known is not None and not question.parts.has_states:
         known = None  # they count states by their labels, and here each row is a state
-    return replace(question, behaviour_flags=flags, known=known) if flags or known else question
+    made_by = source if source.has_behaviour_ids else None
+    return replace(question, behaviour_flags=flags, made_by=made_by, known=known)
 
 
 def ask_pair(

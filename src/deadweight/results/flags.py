@@ -1,4 +1,8 @@
-"""Flags: codes of what a reader of an estimate must know, and their sentences."""
+"""Flags: codes of what a reader of an estimate must know, their sentences, and what they do to a verdict.
+
+A flag of the headline is a reason of the verdict. Those of `GRAVE` lead the reasons and keep gates closed;
+`FIRST` says what to do before anybody acts on a verdict that has a doubt.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +26,9 @@ FLAGS = {
     "cut off: right only if nothing but what those weights look at decided who was cut.",
     "no-support": "The new policy takes actions in visited states where the log has none of them: "
     "their effect cannot be seen in it.",
+    "mixed-worlds": "The old policies of this log worked under different conditions: their episodes start "
+    "differently, or the same actions in the same states bring something else. Put together they may "
+    "show a difference between policies where only the conditions differ.",
     "behaviour-filled": "An old policy was not given, and was counted from its own episodes: where it was "
     "hardly seen its probabilities are rough.",
     "behaviour-miscalibrated": "Under the true old policy ratios have mean 1; with the one that was "
@@ -57,6 +64,51 @@ FLAGS = {
     "estimator.",
 }
 
+GRAVE = (
+    "mixed-worlds",
+    "mean-weight",
+    "behaviour-miscalibrated",
+    "model-misfit",
+    "model-unstable",
+)
+"""On a headline: something is wrong with the log or with what was given, and no gate opens."""
+LEADING = (*GRAVE, "model-unproven", "no-support")
+"""They come before the numbers of a verdict; other flags come after them."""
+_PROBABILITIES = (
+    "check that the old policy's probabilities are those with which the logged actions were drawn."
+)
+_STATES = "check how episodes end (terminated, time_limit), and what the states leave out."
+_ALIKE = "log more episodes, best with an old policy that acts more like the new one."
+FIRST = {
+    "mixed-worlds": "evaluate the episodes of one old policy alone, or add what changed between them (week, "
+    "site) to the state.",
+    "mean-weight": _PROBABILITIES,
+    "behaviour-miscalibrated": _PROBABILITIES,
+    "model-misfit": _STATES,
+    "model-unstable": "try other features, or a model of your own (model=).",
+    "model-unproven": _STATES,
+    "no-support": "check that actions are spelt as in the log; where they are, nobody has tried them there.",
+    "trained-on-log": "judge the policy on episodes that it was not learnt from.",
+    "overflow": "use a self-normalised (W) estimator, or BLEND.",
+    "zero-weights": _ALIKE,
+    "low-ess": _ALIKE,
+    "model-useless": _ALIKE,
+    "contradicted": "find out why estimates differ: do the states show everything that rewards and "
+    "transitions depend on, and are the logged probabilities right?",
+    "model-unsettled": _STATES,
+    "late-reward": "compare with WIS, which weighs whole episodes.",
+    "behaviour-filled": "give the policy of every old policy, or log its probabilities.",
+    "infinite-variance": _ALIKE,
+    "heavy-tail": _ALIKE,
+    "low-ess-undropped": "check that the states show everything that rewards and transitions depend on: too "
+    "few effective episodes are left to notice if they do not.",
+    "all-dropped": "compare with an estimate that keeps its ratios, such as WPDIS.",
+    "unchecked": "give the new policy's probabilities of all actions, so that a model can check it.",
+    "truncated": "see what cut episodes could still have earned (--cut-range; cut_bounds in Python).",
+    "cut-weighted": "see what cut episodes could still have earned (--cut-range; cut_bounds in Python).",
+}
+"""By flag, the gravest first, what to do about it; a flag that is not here casts no doubt."""
+
 # Where a flag means something else for some estimators.
 OF_CORRECTED = {
     "all-dropped": "Nearly every logged step is dropped: how the new policy differs from the "
@@ -73,16 +125,20 @@ OF_MIXES = {
     "interval allows for that.",
     "low-ess-undropped": "With all ratios kept fewer than ten effective episodes are left: weights alone "
     "carry no conclusion here.",
-    "heavy-tail": "WDR, which has a share in it, has weights of which a few are far larger than the rest: "
-    "the ones that matter most may not be in the log.",
-    "mean-weight": "The weights of WDR, which has a share in it, must average 1 and do not: the old "
+    "heavy-tail": "Weights with all ratios kept have a share in it, and a few of them are far larger than "
+    "the rest: the ones that matter most may not be in the log.",
+    "mean-weight": "Weights with all ratios kept have a share in it; they must average 1 and do not: the old "
     "policy's probabilities are wrong, or the episodes that matter most are not in the log.",
-    "infinite-variance": "In the fitted model the weights of WDR, which has a share in it, have infinite "
-    "variance: do not trust the standard error of that share.",
+    "infinite-variance": "Weights with all ratios kept have a share in it, and in the fitted model their "
+    "variance is infinite: do not trust the standard error of that share.",
+    "no-support": "The new policy takes actions where the log has none of them: what they bring there is not "
+    "known. See whether they are spelt as in the log.",
     "model-misfit": "The fitted model does not give back the mean return of the log itself, by more than "
     "chance: it has been left out of this estimate.",
-    "model-unproven": "Held against what the log earned, the action values behind it, given or learned, are "
-    "wrong or foretell nothing: this estimate is based on weights, and takes from them at most less noise.",
+    "model-unproven": "The action values, given or learned, do not fit what the log earned, or foretell "
+    "nothing of it: the answer is based on weights.",
+    "model-unstable": "The model of the features, which has half of the shares or more, left the range "
+    "of possible values and had to be held back by a stronger penalty: this estimate is rough.",
 }
 OF_PRODUCTS = {
     "all-dropped": "Nearly every logged step is dropped: only the ratios of the few others, if any, keep the "
@@ -100,6 +156,17 @@ def remark(flag: str, made: About) -> str:
     if made.kind == "corrected" or made.contains_correction:
         said = OF_CORRECTED.get(flag, said)
     return OF_DOUBLY_ROBUST.get(flag, said) if made.contains_correction else said
+
+
+def doubts_of(flags: Iterable[str]) -> list[str]:
+    """Those flags that cast doubt on an estimate, the gravest first."""
+    known = set(flags)
+    return [flag for flag in FIRST if flag in known]
+
+
+def advice(flag: str) -> str:
+    """What to do about a flag, as a sentence."""
+    return FIRST[flag][0].upper() + FIRST[flag][1:]
 
 
 def remarks(flagged: Iterable[tuple[About, Iterable[str]]]) -> list[tuple[str, list[str], str]]:

@@ -23,6 +23,7 @@ class Verdict(Result):
       interval: of the difference.
       sound: whether weights and table allow a verdict at all; False makes every answer "cannot tell".
       next_step: one sentence on what would settle the question; None where the estimate does not tell.
+      doubts: flags of the estimate that keep every gate closed, whatever the answer.
 
     Example:
       >>> from deadweight.domains import deterministic_lift
@@ -39,6 +40,7 @@ class Verdict(Result):
     interval: tuple[float, float]
     sound: bool = True
     next_step: str | None = None
+    doubts: tuple[str, ...] = ()
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -71,5 +73,7 @@ class Verdict(Result):
             "reasons": list(self.reasons),
             "difference": finite(self.difference),
             "interval": [finite(end) for end in self.interval],
+            "sound": self.sound,
+            "doubts": list(self.doubts),
         }
         return found if self.next_step is None else {**found, "next_step": self.next_step}
