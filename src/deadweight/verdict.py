@@ -30,6 +30,9 @@ FEW_WITHOUT_MODEL = (
     "concluded."
 )
 MORE_ALIKE = "Log more episodes, best with an old policy that acts more like the new one."
+STANDS = (
+    "The answer stands with all of this allowed for; it would be surer if it were known why estimates differ."
+)
 
 Rule = Callable[[Estimate, Estimate | float], Verdict]
 
@@ -163,7 +166,7 @@ def _step_in_doubt(found: Verdict, flags: Iterable[str]) -> str | None:
     doubts = doubts_of(flags)
     if found.answer == "cannot tell" or not doubts:
         return found.next_step
-    return f"Before you act on this: {FIRST[doubts[0]]}"
+    return STANDS if doubts == [OF_BLEND] else f"Before you act on this: {FIRST[doubts[0]]}"
 
 
 def table_verdict(

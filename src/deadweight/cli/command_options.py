@@ -181,7 +181,7 @@ CompareBaseline = Annotated[
     str, typer.Option(help="What they have to beat: behaviour, the name of one of them, or a number.")
 ]
 CompareGate = Annotated[
-    str | None, typer.Option(help="Exit code 1 unless this policy, or any, beats the baseline.")
+    str | None, typer.Option(help="Exit code 0 only if this policy, or any, is shown to beat the baseline.")
 ]
 CompareLevel = Annotated[float, typer.Option(help="Confidence level of all statements together.")]
 CompareResamples = Annotated[int, typer.Option(min=100, help="Draws of the simulation behind it.")]

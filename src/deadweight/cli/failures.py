@@ -1,7 +1,7 @@
 """What an exception becomes at the command line: one message, a code, and an exit code that is never 1.
 
-1 is an answer: the doctor found errors, or a gate is closed. A user's mistake is 2; a defect of deadweight is
-3, with what to report.
+1 and 4 are answers: the doctor found errors, or a gate is closed. A user's mistake is 2; a defect of
+deadweight is 3, with what to report.
 """
 
 from __future__ import annotations
