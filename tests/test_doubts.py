@@ -295,7 +295,7 @@ def test_saved_and_loaded_verdicts_keep_their_doubts(tmp_path: Path) -> None:
     assert again.to_dict()["verdict"]["doubts"] == ["mixed-worlds"]
 
 
-# --- what is dropped where -----------------------------------------------------------------------------------
+# --- what is dropped where ----------------------------------------------------------------------------------
 
 
 def test_the_terminal_tells_the_drop_inside_the_blend_from_that_of_a_row(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """Damaged files and strange options for the command line, one case for each number.
 
 `python tests/cli/fuzz.py 17` runs case 17 again, and `python tests/cli/fuzz.py 0 250` the first 250, in one
-process that may not take more than 2 GB. A case is right if the exit code is 0, 1, 2 or 4, nothing looks like a
-traceback, nothing on the terminal is a control character, and JSON is JSON.
+process that may not take more than 2 GB. A case is right if the exit code is 0, 1, 2 or 4, nothing looks like
+a traceback, nothing on the terminal is a control character, and JSON is JSON.
 """
 
 from __future__ import annotations

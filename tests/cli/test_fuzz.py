@@ -1,4 +1,4 @@
-"""2,000 damaged files and strange options: exit codes 0, 1, 2 and 4 only, no traceback, nothing above 2 GB."""
+"""2,000 damaged files and strange options: only exit codes 0, 1, 2, 4, no traceback, nothing above 2 GB."""
 
 from __future__ import annotations
 

@@ -221,8 +221,8 @@ def _print(ev: Evaluation, findings: tuple[Finding, ...], written: Path | None) 
     )
     if ev.headline.blend is not None and ev.headline.blend.drops and conventions["drop"] == "auto":
         tell_words(
-            f"Dropped inside {ev.headline.name}: {visible(ev.headline.drop_origin, LONGEST_RULE)}. Each row of "
-            "the table chooses by itself what it drops."
+            f"Dropped inside {ev.headline.name}: {visible(ev.headline.drop_origin, LONGEST_RULE)}. Each row "
+            "of the table chooses by itself what it drops."
         )
     if conventions["cut_weights"] is not None:
         tell_words(f"Cut episodes: {CutWeights(**conventions['cut_weights']).sentence}")

@@ -21,8 +21,8 @@ STATE_WORDS = (
 )
 PATH_WORDS = (
     "epsilon: states with a gap up to it are dropped. corrected: the estimate minus the bias. <-: the level "
-    f"chosen for {RULE_FOR}; the estimates inside BLEND, on which a verdict rests, choose a level of their own "
-    "(deadweight evaluate names it)."
+    f"chosen for {RULE_FOR}; the estimates inside BLEND, on which a verdict rests, choose a level of their "
+    "own (deadweight evaluate names it)."
 )
 # As for the automatic drop: a state is dropped only where the actions that matter were seen.
 MIN_VISITS = 3
@@ -51,7 +51,8 @@ def states(request: Request) -> None:
 
 def _print(report: StateReport, path: EpsilonPath, top: int) -> None:
     dropped = int(report.dropped.sum())
-    tell(f"{len(report):,} visited states, those that cost most variance first; {dropped} dropped for {RULE_FOR}.\n")
+    shown = f"{len(report):,} visited states, those that cost most variance first"
+    tell(f"{shown}; {dropped} dropped for {RULE_FOR}.\n")
     print_table(STATE_HEADINGS, report.cells()[:top])
     tell_words(STATE_WORDS)
     if len(report) > top:
