@@ -267,6 +267,14 @@ def test_weights_that_do_not_average_1_close_the_gate(tmp_path: Path) -> None:
     assert OF_MIXES["mean-weight"].split(":")[0] in " ".join(both.stdout.split())
 
 
+def test_the_page_leads_with_the_doubt(tmp_path: Path) -> None:
+    ev = dw.evaluate(wrong_probabilities(), np.tile([0.4, 0.6], (3, 1)))
+    page = ev.report(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "but there is a grave doubt about them." in page
+    assert "if the doubt below turns out to be groundless." in page
+    assert "so the new policy is better" not in page
+
+
 def test_a_model_that_ran_away_is_said_of_the_blend() -> None:
     log, pi_e = unstable()
     ev = dw.evaluate(log, pi_e, model=dw.LinearQ(size=60, ridge=1e-9))

@@ -24,6 +24,6 @@ def meaning(content: Content, form: Format) -> list[str]:
             f"The difference lies between {say(lower)} and {say(upper)}, by a method that is meant to be "
             f"right {100 * content.confidence:.3g} times in 100; {range_says(verdict, 'the new policy')}"
         )
-    if verdict.answer == "cannot tell" and verdict.next_step:
+    if (verdict.answer == "cannot tell" or verdict.doubts) and verdict.next_step:
         said.append(verdict.next_step)
     return said

@@ -31,6 +31,9 @@ def unit(reward: str | None) -> str:
 def range_says(verdict: Verdict, who: str) -> str:
     """What the range of a difference says, in words that are true of its numbers."""
     lower, upper = verdict.interval
+    if verdict.doubts and verdict.answer != "cannot tell":
+        range_is = "a gain" if verdict.answer == "better" else "a loss"
+        return f"all of that range is {range_is}, if the doubt below turns out to be groundless."
     if verdict.answer == "better":
         return f"all of that range is a gain, so {who} is better."
     if verdict.answer == "worse":

@@ -17,12 +17,16 @@ ANSWERS = {
     "worse": ("▼", "Worse", "The new policy does worse than the {}."),
     "cannot tell": ("?", "Cannot tell", "This log does not decide between the new policy and the {}."),
 }
+DOUBTED = "By these numbers the new policy does {} than the {}; but there is a grave doubt about them."
 
 
 def verdict_section(content: Content, form: Format) -> Markup:
     """The answer with a sign, a word and a sentence."""
     found = content.verdict
     sign, word, sentence = ANSWERS[found.answer]
+    lead = sentence.format(content.baseline.name)
+    if found.doubts and found.answer != "cannot tell":
+        lead = DOUBTED.format(found.answer, content.baseline.name)
     drawn = None
     if all(math.isfinite(number) for number in (found.difference, *found.interval)):
         caption = (
@@ -33,7 +37,7 @@ def verdict_section(content: Content, form: Format) -> Markup:
         )
     return opening(
         Answer(sign, word, found.answer.replace(" ", "-"), "Verdict"),
-        sentence.format(content.baseline.name),
+        lead,
         meaning(content, form),
         _numbers(content, form),
         drawn,
