@@ -63,8 +63,9 @@ def estimate(
       pi_e: evaluation policy; None takes the log's target_prob.
       pi_b: behaviour policy; None takes the log's propensities. Of several old policies a mapping of the
         log's `behaviour_ids` to policies, see `mixture_propensities`.
-      drop: what a state-based name drops; a plain name ignores it. See `deadweight.question.drops`. A
-        function is given the question (`deadweight.question.core.Question`) and returns any of these.
+      drop: what a state-based name drops; a plain name ignores it. See `deadweight.question.drops`. One flag
+        for each step is in the order of the table that the log was read from. A function is given the
+        question (`deadweight.question.core.Question`) and returns any of these, flags in its log's order.
       gamma: discount in (0, 1].
       interval: kind of confidence interval, or None.
       level: its confidence level.

@@ -27,7 +27,7 @@ def features_of(table: LogTable) -> Features | None:
 
 
 def row_policy(table: LogTable, name: str, action_labels: Labels) -> RowPolicy | None:
-    """The policy that columns such as target_prob_<action> are, if there are any.
+    """The policy that columns such as target_prob_<action> are, if there are any, in the order of the log.
 
     Actions are matched with those of the log as they are written.
     """
@@ -37,7 +37,8 @@ def row_policy(table: LogTable, name: str, action_labels: Labels) -> RowPolicy |
     own = np.empty(len(keys), dtype=object)
     own[:] = [key.split(":", 1)[1] for key in keys]
     named = list(in_the_words_of(action_labels, own))
-    return RowPolicy(table.matrix(f"{name}:")[table.order], named, _after(table, f"next_{name}:"))
+    last = _after(table, f"next_{name}:")
+    return RowPolicy(table.matrix(f"{name}:")[table.order], named, last).made_for(table.table_rows)
 
 
 def of_taken(rows: RowPolicy, actions: IntArray, labels: Labels) -> FloatArray:

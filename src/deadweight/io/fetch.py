@@ -6,6 +6,7 @@ others stay where the decoder has left them.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ from deadweight.io.part_ids import check_ids, scattered
 from deadweight.io.part_log import CommonLabels, checked_log, in_common_labels, in_part, part_table, plain_log
 from deadweight.io.parts import Part
 from deadweight.io.table import LogTable
+from deadweight.log.table_rows import TableRows
 from deadweight.log.trajectories import Trajectories
 from deadweight.typing import Labels
 
@@ -59,6 +61,14 @@ def whole_part(files: ParquetFiles, part: Part, labels: CommonLabels | None) -> 
     fetched = fetch(files, part)
     check_ids(fetched.table, part, place(files, part))
     return _whole(files, part, labels, fetched)
+
+
+def only_part(files: ParquetFiles, part: Part) -> Trajectories:
+    """The log of a single part, which knows the rows of its files that its steps came from."""
+    log = copy(whole_part(files, part, None))
+    # Row groups have been put in the order of their episodes; users count as in the files.
+    log._table_rows = TableRows.whole(files.rows_of(part)[log.rows], log.n_episodes)
+    return log
 
 
 def check_order(files: ParquetFiles, part: Part, fetched: Fetched) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from deadweight.errors import assume
-from deadweight.io.fetch import first_table, whole_part
+from deadweight.io.fetch import first_table, only_part
 from deadweight.io.footer_check import check_footers
 from deadweight.io.mending import NOTHING, Mending
 from deadweight.io.parquet import are_parquet
@@ -121,7 +121,7 @@ def _opened(
     found: Stream = open_stream(paths, columns, executor=executor, sort=sort, **settings)
     if len(found) > 1 and found.common.promised:
         check_footers(found)
-    whole = None if len(found) > 1 else whole_part(found.files, found.plan[0], None)
+    whole = None if len(found) > 1 else only_part(found.files, found.plan[0])
     if look is not None:
         look(first_table(found.files, found.plan[0], found.common.states), whole is not None)
     if whole is None:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from deadweight.errors import DataError
 from deadweight.io.files import PARQUET, PARQUET_MAGIC, brief, check_text, csv_in, parquet_in, unique_names
 from deadweight.io.findings import LogProblem, not_parquet, show, unfit_files
@@ -17,6 +19,7 @@ from deadweight.io.part_ids import ends, wrong_footer
 from deadweight.io.parts import Part, RowGroup
 from deadweight.io.schema import labels_in
 from deadweight.io.sizes import require_episode, require_group, unreadable
+from deadweight.typing import IntArray
 
 # The rest of an episode is looked for in so many rows at a time.
 TAIL_ROWS = 1 << 12
@@ -87,6 +90,18 @@ class ParquetFiles:
                     low.append(found.low)
                     high.append(found.high)
         return Bounds(min(low), max(high)) if low else None
+
+    def rows_of(self, part: Part) -> IntArray:
+        """The number of each row of a part of whole row groups, counted over all files in their order."""
+        rows: dict[tuple[int, int], IntArray] = {}
+        count = 0
+        for file, path in enumerate(self.paths):
+            with named(path), _opened(path) as parquet:
+                for number in range(parquet.num_row_groups):
+                    following = count + parquet.metadata.row_group(number).num_rows
+                    rows[file, number], count = np.arange(count, following), following
+        own = [(file, number) for file, numbers in part.groups for number in numbers]
+        return np.concatenate([rows[group] for group in (*own, *(tail[:2] for tail in part.tail))])
 
     def table(self, part: Part) -> Any:
         """The row groups of a part, columns by our names."""

@@ -47,6 +47,10 @@ def read(
     there is a time limit. Columns `target_prob_<action>`, one for each action, are the policy to be
     evaluated, row by row, and `behaviour_prob_<action>` the one that acted.
 
+    All arrays of the log are in the order of its sorted steps; `log.rows` says which row of the table each
+    step came from. What you give row by row (`RowPolicy`, a frame of probabilities, `GivenQ`, one flag for
+    each step as a drop) is in the order of the table: it is sorted with the log.
+
     Example:
       >>> log = read({"stay": [7, 7, 8], "step": [0, 1, 0], "state": ["ward", "icu", "ward"],
       ...             "action": ["wait", "treat", "wait"], "reward": [0, 1, 0]}, columns={"episode": "stay"})
@@ -56,6 +60,9 @@ def read(
       ...       "x_2": [3, 4]}, features=["x_*"]).features
       array([[0.5, 3. ],
              [0.7, 4. ]])
+      >>> read({"episode": ["10", "9", "9"], "step": [0, 1, 0], "state": [0, 1, 0], "action": [0, 0, 1],
+      ...       "reward": [1, 2, 3]}).rows
+      array([0, 2, 1])
     """
     wanted, mending = checked(time_limit), Mending(time_format, fill_reward)
     with from_stdin(source) as here:

@@ -40,6 +40,7 @@ from deadweight.io.mending import NOTHING, Mending
 from deadweight.io.schema import OPTIONAL, REQUIRED, match_columns
 from deadweight.io.sizes import require_path
 from deadweight.log.labels import plain
+from deadweight.log.table_rows import TableRows
 from deadweight.log.trajectories import Trajectories
 from deadweight.policy.row_policies import RowPolicy
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray, Labels
@@ -207,6 +208,11 @@ class LogTable:
         episode = self.episode_keys[self.order]
         return np.concatenate([[0], np.flatnonzero(episode[1:] != episode[:-1]) + 1, [self.n_rows]])
 
+    @cached_property
+    def table_rows(self) -> TableRows:
+        """Where the steps of the log are in the table."""
+        return TableRows.whole(self.order, len(self.offsets) - 1)
+
     @property
     def last_rows(self) -> IntArray:
         """(n,) the user's row of each episode's last step."""
@@ -307,6 +313,7 @@ class LogTable:
             described=features_of(self),
             policies=policies,
             durations=self.numbers("duration").values[order] if self.has("duration") else None,
+            table_rows=self.table_rows,
         )
         return log if self.has("state") else log.by_row()
 

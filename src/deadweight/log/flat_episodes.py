@@ -18,6 +18,7 @@ from deadweight.log.durations import Discounting
 from deadweight.log.features import Features
 from deadweight.log.labelled import Labelled
 from deadweight.log.labels import plain
+from deadweight.log.table_rows import TableRows
 from deadweight.typing import BoolArray, FloatArray, IntArray, Labels
 
 NO_POLICIES: Mapping[str, Any] = MappingProxyType({})
@@ -38,9 +39,9 @@ class FlatEpisodes(Labelled):
     time_limit: int | None
     has_states: bool
     has_next_states: bool
-    policies: Mapping[str, Any] = NO_POLICIES
-    """Policies that came with a table row by row: "pi_e", "pi_b" -> `RowPolicy`."""
     discounting: Discounting | None = None
+    _policies: Mapping[str, Any] = NO_POLICIES  # in the order of the steps
+    _table_rows: TableRows | None = None
     _last_successor: IntArray
     _described: Features | None
 
@@ -74,6 +75,29 @@ class FlatEpisodes(Labelled):
         if self.time_limit is not None:
             cut = cut & (self.lengths != self.time_limit)
         return int(np.count_nonzero(cut))
+
+    # --- the table it was read from --------------------------------------------------------------------
+
+    @property
+    def rows(self) -> IntArray | None:
+        """(steps,) the row of the user's table, from 0, that each step came from; None without a table.
+
+        `read` sorts rows by episode and step, and this is the way back: `column[log.rows]` is a column of the
+        table in the order of `log.actions` and all other arrays of the log. What is given row by row, as a
+        `RowPolicy`, a frame or an array of probabilities, `GivenQ` or one flag for each step, is in the order
+        of the table. Several files count on from one to the next, in the order of their names.
+        """
+        return None if self._table_rows is None else self._table_rows.rows
+
+    @property
+    def order_of_rows(self) -> TableRows:
+        """What is given row by row is matched by: rows of the table; without one, the log's own."""
+        return self._table_rows or TableRows.whole(np.arange(self.n_steps), self.n_episodes)
+
+    @property
+    def policies(self) -> Mapping[str, Any]:
+        """Policies that came with a table row by row, in its order: "pi_e", "pi_b" -> `RowPolicy`."""
+        return {name: one.in_table_order() for name, one in self._policies.items()}
 
     # --- features -------------------------------------------------------------------------------------
 
@@ -121,9 +145,10 @@ class FlatEpisodes(Labelled):
         return visits
 
     def where(self, row: int) -> str:
-        """'episode i, step t (row k)' for messages."""
+        """'episode i, step t (row k)' for messages, with the row of the table where there is one."""
         episode = int(np.searchsorted(self.offsets, row, side="right")) - 1
-        return f"episode {episode}, step {row - int(self.offsets[episode])} (row {row})"
+        of_table = row if self.rows is None else int(self.rows[row])
+        return f"episode {episode}, step {row - int(self.offsets[episode])} (row {of_table})"
 
     def __iter__(self) -> Iterator[list[tuple[Any, Any, float]]]:
         """Episodes as lists of (state label, action label, reward); without labels, of (features, ...)."""

@@ -34,6 +34,7 @@ from deadweight.log.log_columns import (
     features_of_steps,
     last_successors,
 )
+from deadweight.log.table_rows import TableRows
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray, Labels
 
 
@@ -185,6 +186,7 @@ class Trajectories(FlatEpisodes):
         policies: Mapping[str, Any] = NO_POLICIES,
         durations: FloatArray | None = None,
         discounting: Discounting | None = None,
+        table_rows: TableRows | None = None,
     ) -> Trajectories:
         """From columns that have been checked and encoded before; nothing is looked at again."""
         log = object.__new__(cls)
@@ -197,7 +199,7 @@ class Trajectories(FlatEpisodes):
         log.time_limit = time_limit
         log.has_states, log._described = has_states, described
         log.behaviour_ids = None if behaviour_ids is None else frozen(behaviour_ids)
-        log.policies = policies
+        log._policies, log._table_rows = policies, table_rows
         log.durations = None if durations is None else frozen(durations)
         log.discounting = discounting
         return log
@@ -253,9 +255,10 @@ class Trajectories(FlatEpisodes):
             has_states=self.has_states,
             described=None if self._described is None else self._described.select(rows, chosen),
             behaviour_ids=None if self.behaviour_ids is None else self.behaviour_ids[chosen],
-            policies={name: one.select(rows, chosen) for name, one in self.policies.items()},
+            policies={name: one.select(rows, chosen) for name, one in self._policies.items()},
             durations=rows_of(self.durations),
             discounting=None if self.discounting is None else self.discounting.select(rows),
+            table_rows=None if self._table_rows is None else self._table_rows.select(rows, chosen),
         )
 
     def in_time(self, gamma: float) -> tuple[Trajectories, float]:
@@ -293,7 +296,9 @@ class Trajectories(FlatEpisodes):
         return other
 
     def with_propensities(self, propensities: npt.ArrayLike) -> Trajectories:
-        """The same log with these probabilities of the logged actions, one a step.
+        """The same log with these probabilities of the logged actions, one a step in the order of `actions`.
+
+        Those of a table's column `p` are `p[log.rows]`.
 
         >>> log = Trajectories.from_episodes([[(0, 0, 1.0), (0, 1, 0.0)]])
         >>> log.with_propensities([0.25, 0.75]).propensities
@@ -303,7 +308,7 @@ class Trajectories(FlatEpisodes):
         other.propensities = checked_probabilities(
             propensities, "behaviour_prob", self.n_steps, True, self.where
         )
-        other.policies = {name: one for name, one in self.policies.items() if name != "pi_b"}
+        other._policies = {name: one for name, one in self._policies.items() if name != "pi_b"}
         return other
 
     def with_time_limit(self, steps: int, *, says_ends: bool = False) -> Trajectories:

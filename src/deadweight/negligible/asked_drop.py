@@ -17,7 +17,9 @@ def resolved(question: Question, made: Estimator, drop: Any) -> Drop:
     """The drop of a state-based estimator."""
     if isinstance(drop, str):
         return chosen_drop(question, states_by_rule(question, made, drop))
-    return drop_of(question, drop(question) if callable(drop) else drop)
+    if callable(drop):
+        return drop_of(question, drop(question), made_of_log=True)
+    return drop_of(question, drop)
 
 
 def planned(question: Question, made: Estimator, drop: Any) -> Plan:

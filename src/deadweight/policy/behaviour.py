@@ -67,7 +67,7 @@ def cross_fitted_propensities(
       towards: likewise; "pooled" counts every action once more than it was seen.
 
     Returns:
-      (steps,) probabilities in (0, 1).
+      (steps,) probabilities in (0, 1), in the order of `log.actions`.
 
     Example:
       >>> log = Trajectories.from_episodes([[(0, 0, 1.0)], [(0, 1, 0.0)], [(0, 1, 0.0)]])

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from deadweight.basics.arithmetic import unmasked
+from deadweight.basics.arithmetic import frozen, unmasked
 from deadweight.errors import PolicyError, how_many
 from deadweight.log.features import first_odd_row
 from deadweight.log.labels import plain
+from deadweight.log.table_rows import TableRows, places, places_among
 from deadweight.log.trajectories import Trajectories
 from deadweight.policy.policies import SHOWN, check_distributions, check_names, check_table, shown
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray
@@ -23,12 +25,18 @@ MOST_ROWS = 65_536
 class RowPolicy:
     """A policy as probabilities for the rows of one log, and of no other.
 
+    Rows are in the order of the table that the log was read from, however `read` has sorted its steps
+    (`log.rows` says how); where there is no table, in the order of the log. For some of the episodes
+    (`log.select`) they are all rows of the table, or those that were selected, in the order of the table.
+    What the library makes (`dw.policy`, `FeaturePolicy.on`, `fit_behaviour`, `log.policies`) has that order.
+
     Args:
       probs: (steps, A), rows summing to 1.
       actions: labels of the columns; None takes the names of a frame's columns, and without those column j is
         the log's action number j.
       last: (n, A) what the policy does after the last step of each episode, for episodes that were cut; a row
-        of NaN where nobody knows. None: nobody knows for any.
+        of NaN where nobody knows. None: nobody knows for any. Episodes are in the order of the log, in which
+        `read` has sorted them by their ids.
 
     Example:
       >>> RowPolicy([[0.2, 0.8], [1.0, 0.0], [0.5, 0.5]], actions=["wait", "treat"])
@@ -49,6 +57,7 @@ class RowPolicy:
         self.probs: FloatArray = table
         self.last = None if last is None else self._check_last(last)
         self.source: str | None = None
+        self._of: TableRows | None = None
 
     def _check_last(self, last: npt.ArrayLike) -> FloatArray:
         table = check_table(last)
@@ -81,17 +90,64 @@ class RowPolicy:
             return np.zeros(n_episodes, dtype=bool)
         return np.asarray(~np.isnan(self.last).any(axis=1))
 
+    def made_for(self, of: TableRows | None) -> RowPolicy:
+        """The same policy, which knows the rows of a table that its own rows stand for."""
+        found = copy(self)
+        found._of = of
+        return found
+
     def select(self, rows: IntArray, episodes: IntArray) -> RowPolicy:
-        """The policy of some episodes, whose rows these are."""
-        last = None if self.last is None else self.last[episodes]
-        actions = None if self.action_labels is None else list(self.action_labels)
-        return RowPolicy(self.probs[rows], actions, last)
+        """Some rows, and what follows some episodes, by their numbers in this policy's own order."""
+        found = self.made_for(None if self._of is None else self._of.select(rows, episodes))
+        found.probs = frozen(self.probs[rows])
+        found.last = None if self.last is None else frozen(self.last[episodes])
+        return found
+
+    def in_table_order(self) -> RowPolicy:
+        """The policy as its user has it; as it is where it does not know the rows of a table."""
+        if self._of is None:
+            return self
+        return self.select(*self._of.order)
+
+    def in_order_of(self, log: Trajectories, name: str = "A RowPolicy") -> RowPolicy:
+        """The policy in the order of a log's steps; an error that calls it `name` where it does not fit."""
+        table = log._table_rows
+        if table is not None and self._of is not None:
+            rows = places_among(table.rows, self._of.rows)
+            episodes = places_among(table.episodes, self._of.episodes)
+            if rows is None or episodes is None:
+                raise PolicyError(
+                    f"{name} was made for other rows of the table than those of this log.",
+                    fix="Make it for this log, or for the log that has all rows of the table.",
+                )
+        else:
+            own = log.order_of_rows
+            rows = places(own.rows, own.n_rows, self.n_rows)
+            lasting = own.n_episodes if self.last is None else len(self.last)
+            episodes = places(own.episodes, own.n_episodes, lasting)
+            if rows is None or episodes is None:
+                raise self._misfit(own, name)
+        return self.select(rows, episodes).made_for(table)
+
+    def _misfit(self, own: TableRows, name: str) -> PolicyError:
+        needed, found = f"a row for each of the {len(own.rows):,} steps of the log", f"{self.n_rows:,}"
+        if own.n_rows != len(own.rows):
+            needed += f", or for each of the {own.n_rows:,} rows of the table that it was read from"
+        if self.last is not None:
+            needed += f", and in `last` one for each of its {len(own.episodes):,} episodes"
+            found += f", and {len(self.last):,} in `last`"
+        return PolicyError(
+            f"{name} must have {needed}; found {found}.",
+            fix="A RowPolicy belongs to one log: make it again after rows were left out. Its rows are in the "
+            "order of the table that the log was read from.",
+        )
 
     def __repr__(self) -> str:
         return f"RowPolicy({self.n_rows:,} rows, {self.n_actions:,} actions)"
 
     def __str__(self) -> str:
-        names = [f"row {row}" for row in range(min(self.n_rows, SHOWN))]
+        rows = np.arange(self.n_rows) if self._of is None else self._of.rows
+        names = [f"row {row}" for row in rows[:SHOWN]]
         return shown(self, names, self.probs, self.action_labels, self.source)
 
 
@@ -132,7 +188,7 @@ class FeaturePolicy:
         return f"FeaturePolicy({name})"
 
     def on(self, log: Trajectories) -> RowPolicy:
-        """The probabilities for the rows of a log."""
+        """The probabilities for the rows of a log, in the order of the table that it was read from."""
         if log.features is None or log.last_features is None:
             raise PolicyError(
                 f"{self!r} needs features; this log has labels of states only.",
@@ -150,14 +206,15 @@ class FeaturePolicy:
         actions, joined = _joined(blocks, self.actions or names or None, log)
         last = np.full((log.n_episodes, joined.shape[1]), np.nan)
         last[known] = joined[log.n_steps :]
-        return RowPolicy(joined[: log.n_steps], actions, last if known.size else None)
+        found = RowPolicy(joined[: log.n_steps], actions, last if known.size else None)
+        return found.made_for(log._table_rows).in_table_order()
 
     def _block(self, x: FloatArray, log: Trajectories, first: int | None, names: list[Any]) -> AnyArray:
         """What f says of some rows, from row `first` on; None for what follows cut episodes.
 
         `names`: those of the columns so far; written to by the first answer that has some.
         """
-        where = "what follows cut episodes" if first is None else _rows(first, len(x))
+        where = "what follows cut episodes" if first is None else _rows(log, first, len(x))
         try:
             found = self.f(x.copy())  # it may write to what it is given
         except Exception as error:
@@ -173,7 +230,7 @@ class FeaturePolicy:
                 f"{where}, of shape {x.shape}, it returned shape {answer.shape}.",
                 fix=f"Return one row for each row of features. {ONE_BY_ONE}",
             )
-        at = (lambda row: where) if first is None else (lambda row: f"row {first + row}")
+        at = (lambda row: where) if first is None else (lambda row: _row(log, first + row))
         if answer.ndim == 1:
             self._check_chosen(answer, at)
             return answer
@@ -283,7 +340,7 @@ def as_numpy(found: Any) -> AnyArray:
 
 def column_names(found: Any) -> list[Any] | None:
     """The names of a frame's columns; None of an array, and of a frame that merely numbers its columns."""
-    own = getattr(found, "columns", None)
+    own = getattr(found, "column_names", getattr(found, "columns", None))  # the former in pyarrow
     if own is None or callable(own) or not hasattr(found, "shape"):
         return None
     names = [plain(name) for name in own]
@@ -331,5 +388,10 @@ def _objects(labels: Sequence[Any] | None) -> AnyArray | None:
     return column
 
 
-def _rows(first: int, count: int) -> str:
-    return f"rows {first:,} to {first + count - 1:,}"
+def _rows(log: Trajectories, first: int, count: int) -> str:
+    kind = "rows" if log.rows is None else "steps"  # those of a table may stand anywhere in it
+    return f"{kind} {first:,} to {first + count - 1:,}"
+
+
+def _row(log: Trajectories, step: int) -> str:
+    return f"row {step if log.rows is None else log.rows[step]}"

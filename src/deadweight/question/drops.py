@@ -11,15 +11,16 @@ import numpy as np
 
 from deadweight.errors import DropError, EstimationError, assume, first_few
 from deadweight.log.features import require_labels
-from deadweight.log.interface import LogLike
+from deadweight.log.interface import LogLike, as_log
 from deadweight.log.labels import plain, positions
 from deadweight.log.state_sets import StateSet
+from deadweight.log.table_rows import places
 from deadweight.log.trajectories import Trajectories
 from deadweight.question.core import Question
 from deadweight.sums.fields import Column, Field, Table, table_of
 from deadweight.sums.pairs import PolicyPair
 from deadweight.sums.weighting import Weighting
-from deadweight.typing import BoolArray
+from deadweight.typing import BoolArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,10 +89,11 @@ def chosen_drop(question: Question, states: StateSet) -> Drop:
     return Drop(rows=states.mask, said=states.origin)
 
 
-def given_drop(drop: Any, pair: PolicyPair, log: LogLike) -> Drop:
+def given_drop(drop: Any, pair: PolicyPair, log: LogLike, made_of_log: bool = False) -> Drop:
     """A drop from a `StateSet`, a list of labels, a boolean array a state or a step, or None.
 
-    Rules by name ("auto", "q-gap:1.0") are resolved by `deadweight.negligible`.
+    Rules by name ("auto", "q-gap:1.0") are resolved by `deadweight.negligible`. One flag for each step is in
+    the order of the table that the log was read from; with `made_of_log` in that of the log's own steps.
     """
     if drop is None:
         return NOTHING_DROPPED
@@ -100,11 +102,11 @@ def given_drop(drop: Any, pair: PolicyPair, log: LogLike) -> Drop:
     if isinstance(drop, StateSet):
         require_labels(log, "A set of states to drop")
         return Drop(states=_from_state_set(drop, pair))
-    array = drop if isinstance(drop, np.ndarray) else None
+    array = np.asarray(drop) if hasattr(drop, "__array__") else None  # also a column of a frame
     if array is None and not isinstance(drop, (str, bytes)) and _all_booleans(drop):
         array = np.array(list(drop), dtype=bool)
     if array is not None and array.dtype == bool:
-        return _from_flags(array, pair, log)
+        return _from_flags(array, pair, log, made_of_log)
     if isinstance(drop, (str, bytes)) or not hasattr(drop, "__iter__"):
         raise DropError(
             f"drop must be None, a rule, a StateSet, a list of states or a boolean array; found {drop!r}.",
@@ -116,21 +118,23 @@ def given_drop(drop: Any, pair: PolicyPair, log: LogLike) -> Drop:
     return Drop(states=_from_labels(labels, pair))
 
 
-def drop_of(question: Question, drop: Any) -> Drop:
-    """The drop that a user gives with a question, on a log in memory or stored."""
-    found = given_drop(drop, question.pair, question.parts)
+def drop_of(question: Question, drop: Any, made_of_log: bool = False) -> Drop:
+    """The drop that a user gives with a question, on a log in memory or stored; see `given_drop`."""
+    found = given_drop(drop, question.pair, question.parts, made_of_log)
     if found.steps is not None and not question.parts.has_rows:
         raise EstimationError(
             "One flag for each step needs a log in memory; this one is read in parts.",
             fix="Pass states instead, or read the log into memory with deadweight.read.",
         )
     if found.states is not None and found.states.origin == MASK and question.parts.has_rows:
-        _tell_of_two_readings(np.asarray(drop), found, question.parts[0])
+        flags = np.asarray(drop)
+        steps = _steps_of(len(flags), question.parts, made_of_log)
+        _tell_of_two_readings(flags, steps, found, question.parts[0])
     return found
 
 
-def _tell_of_two_readings(flags: BoolArray, read: Drop, log: Trajectories) -> None:
-    if len(flags) == log.n_steps and (read.flags(log) != flags).any():
+def _tell_of_two_readings(flags: BoolArray, steps: IntArray | None, read: Drop, log: Trajectories) -> None:
+    if steps is not None and (read.flags(log) != flags[steps]).any():
         assume(
             f"drop has {len(flags)} flags, and there are as many steps as states: they were taken as one "
             "flag for each state. Say so by a list of state labels; one flag for each step cannot be told "
@@ -144,23 +148,40 @@ def _all_booleans(drop: Any) -> bool:
     return all(isinstance(flag, (bool, np.bool_)) for flag in drop)
 
 
-def _from_flags(flags: BoolArray, pair: PolicyPair, log: LogLike) -> Drop:
-    if not log.has_states and flags.shape == (log.n_steps,):
-        return Drop(rows=np.concatenate([flags, np.zeros(pair.n_states - log.n_steps, dtype=bool)]))
-    by_step = flags.shape == (log.n_steps,)
-    if log.has_states and flags.ndim == 1 and _is_by_state(len(flags), by_step, pair, log):
+def _from_flags(flags: BoolArray, pair: PolicyPair, log: LogLike, made_of_log: bool) -> Drop:
+    steps = _steps_of(len(flags), log, made_of_log) if flags.ndim == 1 else None
+    if not log.has_states and steps is not None:
+        return Drop(rows=np.concatenate([flags[steps], np.zeros(pair.n_states - log.n_steps, dtype=bool)]))
+    if log.has_states and flags.ndim == 1 and _is_by_state(len(flags), steps is not None, pair, log):
         mask = np.zeros(pair.n_states, dtype=bool)
         mask[: len(flags)] = flags
         return Drop(states=StateSet(mask, pair.state_labels, MASK))
-    if by_step:
-        return Drop(steps=flags)
+    if steps is not None:
+        return Drop(steps=flags[steps])
     by_state = (
         f"one flag for each state ({pair.n_states}) or step" if log.has_states else "one flag for each step"
     )
+    table = _in_memory(log)
+    whole = log.n_steps if table is None else table.order_of_rows.n_rows
     raise DropError(
-        f"A boolean drop needs {by_state} ({log.n_steps}); found shape {flags.shape}.",
+        f"A boolean drop needs {by_state} ({log.n_steps})"
+        + (f", or one for each row of the table ({whole})" if whole != log.n_steps else "")
+        + f"; found shape {flags.shape}.",
         fix="Pass a list of state labels instead, or a mask of one of these lengths.",
     )
+
+
+def _steps_of(length: int, log: LogLike, made_of_log: bool) -> IntArray | None:
+    """(steps,) where the steps of a log are among so many flags; None where the length does not fit."""
+    table = None if made_of_log else _in_memory(log)
+    if table is None:
+        return np.arange(log.n_steps) if length == log.n_steps else None
+    return places(table.order_of_rows.rows, table.order_of_rows.n_rows, length)
+
+
+def _in_memory(log: LogLike) -> Trajectories | None:
+    found = as_log(log)
+    return found[0] if found.has_rows else None
 
 
 def _is_by_state(length: int, by_step: bool, pair: PolicyPair, log: LogLike) -> bool:

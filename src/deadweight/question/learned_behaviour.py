@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from deadweight.basics.arithmetic import frozen
 from deadweight.basics.products import few_threads
 from deadweight.errors import MissingExtra, OptionError, assume, did_you_mean
 from deadweight.log.interface import require_log
@@ -36,16 +37,19 @@ class LearnedBehaviour(RowPolicy):
     Attributes:
       chosen: the candidate that predicts best.
       scores: candidate -> mean log-loss on episodes that it has not seen; the smaller the better.
-      propensities: (steps,) the probability of each logged action.
+      propensities: (steps,) the probability of each logged action, in the order of `log.actions`, for
+        `log.with_propensities`; `probs` are in the order of the table that the log was read from.
     """
 
     def __init__(
         self, log: Trajectories, probs: FloatArray, last: FloatArray, chosen: str, scores: dict[str, float]
     ) -> None:
         actions = [plain(label) for label in log.action_labels]
-        super().__init__(probs, actions, last if np.isfinite(last).any() else None)
+        rows, episodes = log.order_of_rows.order
+        super().__init__(probs[rows], actions, last[episodes] if np.isfinite(last).any() else None)
+        self._of = None if log._table_rows is None else log._table_rows.select(rows, episodes)
         self.chosen, self.scores = chosen, scores
-        self.propensities: FloatArray = self.probs[np.arange(log.n_steps), log.actions]
+        self.propensities: FloatArray = frozen(probs[np.arange(log.n_steps), log.actions])
         self._log = log
 
     def z(self, pi_e: Any = None) -> float:
@@ -64,7 +68,8 @@ class LearnedBehaviour(RowPolicy):
         std_error (of the share, if the prediction were right).
         """
         log = self._log
-        return calibration_of(self.probs, log.actions, log.action_labels, np.arange(log.n_actions))
+        probs = self.in_order_of(log).probs
+        return calibration_of(probs, log.actions, log.action_labels, np.arange(log.n_actions))
 
 
 def fit_behaviour(

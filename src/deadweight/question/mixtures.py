@@ -40,8 +40,8 @@ def mixture_propensities(log: Trajectories, policies: Mapping[Any, Any]) -> Floa
       policies: the policy of each id; the policy of an id that is left out is counted from its own episodes.
 
     Returns:
-      (steps,) probabilities in (0, 1], for `log.with_propensities(...)`. Passing `pi_b=policies` to
-      `estimate` and `evaluate` does that.
+      (steps,) probabilities in (0, 1], in the order of `log.actions`, for `log.with_propensities(...)`.
+      Passing `pi_b=policies` to `estimate` and `evaluate` does that.
 
     Example:
       >>> log = Trajectories([0, 0], [0, 1], [1.0, 0.0], [0, 1, 2], behaviour_ids=["v1", "v2"])

@@ -9,6 +9,7 @@
 | function, on a log with features | called with (m, d) features |
 | object with `predict_proba` and `classes_` | called with features, or with numeric state labels |
 | `RowPolicy`, `FeaturePolicy` | probabilities for each row |
+| on a log without labels: frame or array, a column for each action | the same |
 
 Rows of which all that share a state are equal are a table, and nothing else depends on how it was written.
 """
@@ -54,6 +55,8 @@ def policy(x: Any, log: LogLike) -> TabularPolicy | RowPolicy:
     found = understood(x, as_log(log), "x")
     if found is None:
         raise PolicyError("Expected a policy; found None.", fix=FORMS)
+    if isinstance(found, RowPolicy):
+        found = x if isinstance(x, RowPolicy) else found.in_table_order()
     if found is not x:
         found.source = _described(x)
     return found
@@ -62,27 +65,29 @@ def policy(x: Any, log: LogLike) -> TabularPolicy | RowPolicy:
 def understood(given: Any, log: Log, name: str) -> Understood | None:
     """A policy as a table, or as rows where it is none; None is the log's own: rows, or None for a column.
 
+    Rows are those of the user's table as given, and in the order of the log's steps as understood.
+
     Args:
       given: by the user.
       log: the log that it is for.
       name: "pi_e" or "pi_b", for messages.
     """
     if given is None and log.has_rows:
-        given = log[0].policies.get(name)
+        given = log[0]._policies.get(name)
     if given is None or isinstance(given, TabularPolicy):
         return given
     if isinstance(given, RowPolicy):
-        return _table_or_rows(given, log)
+        return _table_or_rows(given, log, name)
     if isinstance(given, FeaturePolicy):
-        return _table_or_rows(given.on(in_one_piece(log, name)), log)
+        return _table_or_rows(given.on(in_one_piece(log, name)), log, name)
     if hasattr(given, "predict_proba"):
         return _of_classifier(given, log, name)
     if isinstance(given, Mapping) and not {"state", "action", "prob"} <= set(map(str, given)):
         return _of_mapping(given, name)
     if callable(given):
         return _of_function(given, log, name)
-    if _has_a_row_for_each_step(given, log):
-        return RowPolicy(given)
+    if _is_frame_of_rows(given, log):
+        return _table_or_rows(RowPolicy(given), log, name)
     if isinstance(given, Mapping) or _is_table(given):
         from deadweight.io.policy_files import read_policy
 
@@ -118,9 +123,7 @@ def _of_array(given: Any, log: Log, name: str) -> Understood:
     if isinstance(given, bytes) or np.ndim(as_numpy(given)) != 2:
         raise PolicyError(f"{name} must be a policy; found {_described(given)}.", fix=FORMS)
     array = as_numpy(given)
-    if not log.has_states and len(array) == log.n_steps:
-        return RowPolicy(array)
-    return TabularPolicy(array)
+    return TabularPolicy(array) if log.has_states else _table_or_rows(RowPolicy(array), log, name)
 
 
 def _of_mapping(given: Mapping[Any, Any], name: str) -> TabularPolicy:
@@ -163,7 +166,7 @@ def _distribution(state: Any, choice: Any, name: str) -> dict[Any, float]:
 def _of_function(given: Callable[[Any], Any], log: Log, name: str) -> Understood:
     """A function of one state label or, on a log without them, of features."""
     if not log.has_states:
-        return FeaturePolicy(given).on(in_one_piece(log, name))
+        return _table_or_rows(FeaturePolicy(given).on(in_one_piece(log, name)), log, name)
     choices = {}
     for label in _labels_that_occur(log):
         try:
@@ -194,7 +197,8 @@ def _of_classifier(given: Any, log: Log, name: str) -> Understood:
         )
     actions = [plain(label) for label in as_numpy(classes)]
     if _has_features(log):
-        return _table_or_rows(FeaturePolicy(given.predict_proba, actions).on(in_one_piece(log, name)), log)
+        rows = FeaturePolicy(given.predict_proba, actions).on(in_one_piece(log, name))
+        return _table_or_rows(rows, log, name)
     labels = _labels_that_occur(log)
     try:
         column = np.array(labels, dtype=np.float64)[:, None]
@@ -208,9 +212,12 @@ def _of_classifier(given: Any, log: Log, name: str) -> Understood:
     return TabularPolicy(as_numpy(given.predict_proba(column)), states=labels, actions=actions)
 
 
-def _table_or_rows(rows: RowPolicy, log: Log) -> Understood:
-    """The table over states that the rows are, if they are one."""
-    if not (log.has_states and log.has_rows and rows.n_rows == log.n_steps):
+def _table_or_rows(given: RowPolicy, log: Log, name: str) -> Understood:
+    """The table over states that the rows are, if they are one; else the rows in the order of the log."""
+    if not log.has_rows:
+        return given  # refused by whoever needs the rows
+    rows = given.in_order_of(log[0], name)
+    if not log.has_states:
         return rows
     states = log[0].states
     visited, first = np.unique(states, return_index=True)
@@ -255,12 +262,12 @@ def _is_table(given: Any) -> bool:
     )
 
 
-def _has_a_row_for_each_step(given: Any, log: Log) -> bool:
+def _is_frame_of_rows(given: Any, log: Log) -> bool:
     """Whether it is a frame of probabilities, a column for each action, for a log without labels."""
-    names = getattr(given, "columns", None)
-    if log.has_states or names is None or callable(names) or {"action", "prob"} & set(map(str, names)):
+    names = getattr(given, "column_names", getattr(given, "columns", None))
+    if log.has_states or names is None or callable(names) or not hasattr(given, "shape"):
         return False
-    return bool(getattr(given, "shape", ()) == (log.n_steps, len(names)))
+    return not {"action", "prob"} & set(map(str, names))
 
 
 def _described(given: Any) -> str:

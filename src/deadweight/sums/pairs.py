@@ -115,16 +115,8 @@ def pair_rows(
 
 
 def _over_rows(name: str, policy: TabularPolicy | RowPolicy, log: Trajectories) -> RowPolicy:
-    """A policy for the rows of a log, which fits it."""
+    """A policy for the steps of a log, in their order; one row by row is in that order already."""
     if isinstance(policy, RowPolicy):
-        lasting = log.n_episodes if policy.last is None else len(policy.last)
-        if (policy.n_rows, lasting) != (log.n_steps, log.n_episodes):
-            raise PolicyError(
-                f"{name} must have a row for each of the {log.n_steps} steps of the log, and for each of its "
-                f"{log.n_episodes} episodes if it says what follows them; found {policy.n_rows} and "
-                f"{lasting}.",
-                fix="A RowPolicy belongs to one log: make it again after rows were left out or sorted.",
-            )
         numbered = log.action_labels.dtype.kind in "iu"  # then a further column is an action never logged
         if policy.action_labels is None and policy.n_actions != log.n_actions and not numbered:
             raise PolicyError(

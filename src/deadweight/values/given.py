@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from deadweight.basics.arithmetic import unmasked
 from deadweight.errors import OptionError
+from deadweight.log.table_rows import places
 from deadweight.typing import FloatArray
 from deadweight.values.row_values import RowLearner, Rows, RowValues
 
@@ -18,7 +19,8 @@ class GivenQ(RowLearner):
     Make them from other episodes than those of the log.
 
     Args:
-      q: (steps, A) value of each action at each row, in the order of the log's actions.
+      q: (steps, A) value of each action at each row: rows in the order of the table that the log was read
+        from, as for `RowPolicy`, columns in the order of the log's actions.
       last: (n, A) the same for what follows each episode, a row of NaN where nobody knows; nothing needs
         it so far.
 
@@ -36,25 +38,35 @@ class GivenQ(RowLearner):
 
     def fit(self, rows: Rows) -> RowValues:
         """The values as they are."""
-        expected = (rows.n, rows.n_actions)
-        if self.q.shape != expected:
+        own = self._in_order_of(rows)
+        q = np.zeros((len(rows.pi_e), rows.n_actions))
+        q[rows.log.states] = own
+        first = rows.log.offsets[:-1]
+        start = np.einsum("ia,ia->i", own[first], rows.probs[first])
+        return RowValues(q=q, start=start)
+
+    def _in_order_of(self, rows: Rows) -> FloatArray:
+        """(steps, A) the values of a log's steps; an error where they do not fit."""
+        table = rows.log.order_of_rows
+        at = places(table.rows, table.n_rows, len(self.q))
+        if at is None or self.q.shape[1] != rows.n_actions:
+            whole = f" (or one for each of the {table.n_rows} rows of the table)"
             raise OptionError(
-                f"q of GivenQ must have a row for each step and a column for each action, {expected}; found "
-                f"{self.q.shape}.",
+                f"q of GivenQ must have a row for each step and a column for each action, "
+                f"{(rows.n, rows.n_actions)}{whole if table.n_rows != rows.n else ''}; found {self.q.shape}.",
                 fix="Give the values of all actions in the order of log.action_labels, then of those that "
                 "only a policy has.",
             )
-        if self.last is not None and self.last.shape != (rows.log.n_episodes, rows.n_actions):
+        n = rows.log.n_episodes
+        if self.last is not None and self.last.shape not in (
+            (n, rows.n_actions),
+            (table.n_episodes, rows.n_actions),
+        ):
             raise OptionError(
-                f"last of GivenQ must have the shape {(rows.log.n_episodes, rows.n_actions)}; found "
-                f"{self.last.shape}.",
+                f"last of GivenQ must have the shape {(n, rows.n_actions)}; found {self.last.shape}.",
                 fix="One row for each episode: what follows its last step, a row of NaN where nobody knows.",
             )
-        q = np.zeros((len(rows.pi_e), rows.n_actions))
-        q[rows.log.states] = self.q
-        first = rows.log.offsets[:-1]
-        start = np.einsum("ia,ia->i", self.q[first], rows.probs[first])
-        return RowValues(q=q, start=start)
+        return self.q[at]
 
     def __repr__(self) -> str:
         return f"GivenQ({self.q.shape[0]:,} rows, {self.q.shape[1]:,} actions)"
