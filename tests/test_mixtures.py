@@ -139,6 +139,16 @@ def test_ids_may_be_numbers_and_written_as_text():
     assert_allclose(dw.mixture_propensities(log, policies), dw.mixture_propensities(log, as_text))
 
 
+def test_two_keys_that_mean_one_id_are_refused():
+    log = dw.Trajectories([0, 0], [0, 1], [1.0, 0.0], [0, 1, 2], behaviour_ids=[1, 2])
+    one, two = [[0.9, 0.1]], [[0.2, 0.8]]
+    for policies in ({1: one, "1": two, 2: two}, {"1": two, 1: one, 2: two}):
+        with pytest.raises(PolicyError, match=r"for the id 1 twice, as (1 and '1'|'1' and 1)\."):
+            dw.estimate("WIS", log, two, policies)
+        with pytest.raises(PolicyError, match="twice"):
+            dw.mixture_propensities(log, policies)
+
+
 @pytest.mark.parametrize(
     ("policies", "error", "told"),
     [

@@ -126,6 +126,7 @@ def by_id(ids: tuple[Any, ...], policies: Mapping[Any, Any]) -> dict[Any, Any]:
     """Policies by the ids of the log; an id may be written as text."""
     written = {str(label): label for label in ids}
     found: dict[Any, Any] = {}
+    said: dict[Any, Any] = {}  # how each id is written in the mapping
     for key, policy in policies.items():
         label = key if key in ids else written.get(str(key))
         if label is None:
@@ -134,7 +135,13 @@ def by_id(ids: tuple[Any, ...], policies: Mapping[Any, Any]) -> dict[Any, Any]:
                 f"{did_you_mean(str(key), written)}",
                 fix=f"The log's ids are {first_few(ids)}.",
             )
-        found[label] = policy
+        if label in found:
+            raise PolicyError(
+                f"pi_b has a policy for the id {plain(label)!r} twice, as {plain(said[label])!r} and "
+                f"{plain(key)!r}.",
+                fix="Keep one of them: an id may be written as it is in the log, or as text.",
+            )
+        found[label], said[label] = policy, key
     return found
 
 
