@@ -91,6 +91,19 @@ def test_a_classifier_acts_by_its_own_order_of_classes():
     np.testing.assert_array_equal(first.propensities, second.propensities)
 
 
+def test_a_model_that_does_not_name_its_actions_is_refused() -> None:
+    class Bare:
+        def predict_proba(self, x):
+            return follow(x)
+
+    with pytest.raises(
+        PolicyError, match=r"no classes_: Bare does not say.*\n.*FeaturePolicy\(model.predict"
+    ):
+        record("CartPole-v1", Bare(), 1, seed=0)
+    named = dw.FeaturePolicy(Bare().predict_proba, actions=[0, 1])
+    assert record("CartPole-v1", named, 1, seed=0).n_episodes == 1
+
+
 def test_messages(monkeypatch):
     with pytest.raises(DeadweightError, match="Observations are features"):
         record("CartPole-v1", [[0.5, 0.5]], 1)

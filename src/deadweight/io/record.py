@@ -17,7 +17,7 @@ from deadweight.errors import DataError, MissingExtra, OptionError, PolicyError
 from deadweight.log.labels import plain
 from deadweight.log.trajectories import Trajectories
 from deadweight.policy.policies import TabularPolicy
-from deadweight.policy.row_policies import ONE_BY_ONE, FeaturePolicy, as_numpy
+from deadweight.policy.row_policies import ONE_BY_ONE, FeaturePolicy, as_numpy, classes_of
 from deadweight.typing import FloatArray
 
 Acting = Callable[[Any], npt.ArrayLike]
@@ -191,7 +191,7 @@ def _of_features(policy: Any, env: Any) -> Acting:
     """A policy over features as a function of one row of them."""
     actions = None
     if hasattr(policy, "predict_proba"):
-        f, actions = policy.predict_proba, [plain(label) for label in as_numpy(policy.classes_)]
+        f, actions = policy.predict_proba, classes_of(policy, "The policy")
     elif isinstance(policy, FeaturePolicy):
         f, actions = policy.f, policy.actions
     elif callable(policy):

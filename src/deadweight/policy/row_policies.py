@@ -338,6 +338,24 @@ def as_numpy(found: Any) -> AnyArray:
     return np.asarray(unmasked(found))
 
 
+def classes_of(model: Any, name: str) -> list[Any]:
+    """The actions that the columns of a model's `predict_proba` are; `name` is what messages call it."""
+    if not hasattr(model, "classes_"):
+        raise PolicyError(
+            f"{name} has predict_proba and no classes_: {type(model).__name__} does not say which column is "
+            "which action.",
+            fix="Fit it first, or pass deadweight.FeaturePolicy(model.predict_proba, actions=[...]).",
+        )
+    classes = model.classes_
+    if not isinstance(classes, np.ndarray) and any(np.ndim(label) for label in classes):
+        raise PolicyError(
+            f"{name} is a classifier ({type(model).__name__}) of {len(classes)} outputs; a policy has one, "
+            "the action.",
+            fix="Fit it to one column of actions, or pass deadweight.FeaturePolicy(f, actions=[...]).",
+        )
+    return [plain(label) for label in as_numpy(classes)]
+
+
 def column_names(found: Any) -> list[Any] | None:
     """The names of a frame's columns; None of an array, and of a frame that merely numbers its columns."""
     own = getattr(found, "column_names", getattr(found, "columns", None))  # the former in pyarrow

@@ -26,7 +26,7 @@ from deadweight.log.interface import Log, LogLike, as_log
 from deadweight.log.labels import plain
 from deadweight.log.trajectories import Trajectories
 from deadweight.policy.policies import TabularPolicy
-from deadweight.policy.row_policies import FeaturePolicy, RowPolicy, as_numpy
+from deadweight.policy.row_policies import FeaturePolicy, RowPolicy, as_numpy, classes_of
 from deadweight.sums.pairs import PolicyPair, pair_policies, pair_rows
 from deadweight.typing import IntArray
 
@@ -182,20 +182,7 @@ def _of_function(given: Callable[[Any], Any], log: Log, name: str) -> Understood
 
 def _of_classifier(given: Any, log: Log, name: str) -> Understood:
     """An object with `predict_proba`, whose columns are its `classes_`."""
-    if not hasattr(given, "classes_"):
-        raise PolicyError(
-            f"{name} has predict_proba and no classes_: {type(given).__name__} does not say which column is "
-            "which action.",
-            fix="Fit it first, or pass deadweight.FeaturePolicy(model.predict_proba, actions=[...]).",
-        )
-    classes = given.classes_
-    if not isinstance(classes, np.ndarray) and any(np.ndim(label) for label in classes):
-        raise PolicyError(
-            f"{name} is a classifier ({type(given).__name__}) of {len(classes)} outputs; a policy has one, "
-            "the action.",
-            fix="Fit it to one column of actions, or pass deadweight.FeaturePolicy(f, actions=[...]).",
-        )
-    actions = [plain(label) for label in as_numpy(classes)]
+    actions = classes_of(given, name)
     if _has_features(log):
         rows = FeaturePolicy(given.predict_proba, actions).on(in_one_piece(log, name))
         return _table_or_rows(rows, log, name)
