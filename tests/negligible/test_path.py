@@ -193,3 +193,13 @@ def test_the_table_and_the_figure():
     assert len(str(path).splitlines()) <= 16
     pytest.importorskip("matplotlib")
     assert len(path.plot().axes) == 2
+
+
+def test_min_visits_needs_the_behaviour_policy_of_all_actions():
+    """With features it cannot be counted, and probabilities of the actions taken do not say it."""
+    problem = dw.domains.continuous_lift()
+    log = problem.sample(episodes=60, seed=0)
+    with pytest.raises(dw.errors.OptionError, match=r"min_visits=3 .*there is none.*\n.*fit_behaviour"):
+        epsilon_path("WSIS", log, problem.pi_e, min_visits=3)
+    given = epsilon_path("WSIS", log, problem.pi_e, problem.pi_b, min_visits=3)
+    assert given.n_dropped.tolist() == epsilon_path("WSIS", log, problem.pi_e).n_dropped.tolist()

@@ -86,3 +86,10 @@ def test_bad_thresholds_are_refused(epsilon, min_visits):
     named = "epsilon" if min_visits == 0 else "min_visits"
     with pytest.raises(dw.errors.OptionError, match=f"{named} must be"):
         q_gap(problem.sample(5), problem.pi_e, epsilon, min_visits=min_visits)
+
+
+def test_a_policy_row_by_row_has_no_set_of_states():
+    log = dw.Trajectories.from_episodes([[(0, 0, 0.0), (0, 1, 1.0)], [(1, 0, 5.0), (0, 1, 2.0)]])
+    rows = dw.RowPolicy([[0.1, 0.9], [0.8, 0.2], [0.5, 0.5], [0.3, 0.7]])
+    with pytest.raises(dw.errors.EstimationError, match="needs a label for each state, and policies that"):
+        q_gap(log, rows, 1.0, np.full((2, 2), 0.5), model=dw.GivenQ(np.zeros((4, 2))))

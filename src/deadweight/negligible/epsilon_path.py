@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from deadweight.answers.plans import plan_of
 from deadweight.basics.progress import unforeseen_passes
-from deadweight.errors import EstimationError
+from deadweight.errors import EstimationError, OptionError
 from deadweight.estimators.estimator import Estimator
 from deadweight.estimators.family import Summed
 from deadweight.estimators.names import estimator_of
@@ -191,7 +191,7 @@ def epsilon_path(
       log: episodes of the behaviour policy.
       pi_e, pi_b: the policies; pi_b=None takes the log's propensities.
       min_visits: a state may be dropped only if every action on which the policies differ was seen there so
-        often; see `q_gap`.
+        often; see `q_gap`. Without labels each step is a state of its own, seen once: any number means 1.
       gamma: discount.
       **options: see `deadweight.question.options.Options`.
 
@@ -202,7 +202,14 @@ def epsilon_path(
       >>> len(path), int(path.n_dropped[path.chosen])
       (16, 14)
     """
-    return path_of(ask(log, pi_e, pi_b, gamma, read_options(options)), estimator_of(name), min_visits)
+    question = ask(log, pi_e, pi_b, gamma, read_options(options))
+    if min_visits and not question.parts.has_states and question.pair.pi_b is None:
+        raise OptionError(
+            f"min_visits={min_visits!r} asks where pi_e differs from the behaviour policy, and there is "
+            "none: a log without labels of states has only the probabilities of the actions taken.",
+            fix="Pass pi_b, for example pi_b=deadweight.fit_behaviour(log), or leave min_visits out.",
+        )
+    return path_of(question, estimator_of(name), min_visits)
 
 
 def path_of(question: Question, made: Estimator, min_visits: int = 0, anchored: bool = True) -> EpsilonPath:

@@ -66,6 +66,7 @@ def q_gap(
     observed = estimate_behaviour(log) if pi_b is None else pi_b
     options = Options(unseen=unseen, model=model, solve=solve)
     question = ask(in_memory(log), pi_e, observed, gamma, options)
+    require_labels(question.parts, "A set of states by Q gap")
     return warn_if_extreme(states_below(question, epsilon, min_visits), question.visits)
 
 
