@@ -298,3 +298,15 @@ def test_a_behaviour_policy_that_never_does_what_was_logged() -> None:
     behaviour = np.where(LOG.actions[:, None] == np.arange(2), 0.0, 1.0)
     with pytest.raises(SupportError, match=r"logged in episode 0, step 0 \(row 0\)"):
         dw.estimate("WPDIS", BY_FEATURES, FORMS["rows"], dw.RowPolicy(behaviour))
+
+
+def test_a_log_of_features_without_an_old_policy_is_sent_to_fit_behaviour() -> None:
+    bare = dw.Trajectories(None, BY_FEATURES.actions, LOG.rewards, LOG.offsets, features=LOG.features)
+    with pytest.raises(dw.errors.DataError, match="No behaviour policy") as caught:
+        dw.evaluate(bare, lambda x: np.full((len(x), 2), 0.5))
+    assert "pi_b=deadweight.fit_behaviour(log)" in caught.value.fix
+    assert "estimate_behaviour" not in caught.value.fix
+    labelled = dw.Trajectories(LOG.states, LOG.actions, LOG.rewards, LOG.offsets, features=LOG.features)
+    with pytest.raises(dw.errors.DataError, match="No behaviour policy") as caught:
+        dw.evaluate(labelled, np.full((3, 2), 0.5))
+    assert "estimate_behaviour(log)" in caught.value.fix

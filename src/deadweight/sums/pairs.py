@@ -88,7 +88,7 @@ def pair_rows(
     features say so and pi_e says what it would do there.
     """
     labels = in_memory(log).labels
-    _refuse_missing(labels, pi_e, pi_b)
+    _refuse_missing(labels, pi_e, pi_b, counted=log.has_states)
     spread = {
         name: _over_rows(name, policy, log)
         for name, policy in (("pi_e", pi_e), ("pi_b", pi_b))
@@ -146,8 +146,11 @@ def _with_last(policy: RowPolicy, n_episodes: int) -> FloatArray:
     return np.concatenate([policy.probs, last])
 
 
-def _refuse_missing(log: LogLabels, pi_e: object, pi_b: object) -> None:
-    """Refuse a question without a policy that neither the user nor the log gives."""
+def _refuse_missing(log: LogLabels, pi_e: object, pi_b: object, counted: bool = True) -> None:
+    """Refuse a question without a policy that neither the user nor the log gives.
+
+    `counted`: states have labels, so that the old policy can be counted.
+    """
     if pi_e is None and "target_probs" not in log.logged:
         raise DataError(
             "There is no new policy: none was given, and the log has no column target_prob.",
@@ -157,7 +160,9 @@ def _refuse_missing(log: LogLabels, pi_e: object, pi_b: object) -> None:
     if pi_b is None and "propensities" not in log.logged:
         raise DataError(
             "No behaviour policy: pi_b was not given and the log has no behaviour_prob column.",
-            fix="Pass pi_b=TabularPolicy(...), or pi_b=deadweight.estimate_behaviour(log).",
+            fix="Pass pi_b=TabularPolicy(...), or pi_b=deadweight.estimate_behaviour(log)."
+            if counted
+            else "Have it learned: pi_b=deadweight.fit_behaviour(log), --behaviour learned.",
         )
 
 
