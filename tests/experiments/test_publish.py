@@ -15,7 +15,7 @@ from deadweight.studies.reproduction.publish import found_in, publish
 from deadweight.studies.reproduction.results import Mean
 from deadweight.studies.reproduction.run import open_store
 from deadweight.studies.reproduction.spec import FIGURES, TABLES
-from deadweight.studies.reproduction.tables import HEADER, as_csv, as_latex
+from deadweight.studies.reproduction.tables import HEADER, as_csv, as_latex, summary
 
 
 def stores(work):
@@ -34,6 +34,19 @@ def stores(work):
 )
 def test_verdicts(value, error, expected):
     assert verdict(Mean(value, error), 0.0067, 50, 50) == expected
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "said"),
+    [
+        (["differs"] * 3, "Of the paper's 3 numbers 0 are exact, 0 within Monte-Carlo error, 3 differ."),
+        (["exact", "differs"], "Of the paper's 2 numbers 1 is exact, 0 within Monte-Carlo error, 1 differs."),
+        (["exact"] * 2, "Of the paper's 2 numbers 2 are exact, 0 within Monte-Carlo error, 0 differ."),
+        (["within error"], "Of the paper's 1 number 0 are exact, 1 within Monte-Carlo error, 0 differ."),
+    ],
+)
+def test_a_count_has_the_verb_that_fits_it(verdicts, said):
+    assert summary([Cell(3, "IS", "mse", Mean(0.5, 0.0), 0.5, found) for found in verdicts]) == said
 
 
 def test_single_precision_is_exact_enough():

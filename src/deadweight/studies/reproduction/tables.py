@@ -7,6 +7,7 @@ import io
 import math
 from collections.abc import Sequence
 
+from deadweight.errors import how_many
 from deadweight.studies.reproduction.cells import EXACT_MATCH, WITHIN_ERROR, Cell
 from deadweight.studies.reproduction.paper import LABELS, SOURCE
 from deadweight.studies.reproduction.results import Results
@@ -86,9 +87,10 @@ def summary(cells: Sequence[Cell]) -> str:
     if not judged:
         return "No cells are printed in the paper."
     exact, near = judged.count(EXACT_MATCH), judged.count(WITHIN_ERROR)
+    other = len(judged) - exact - near
     return (
-        f"Of the paper's {len(judged)} numbers {exact} are exact, {near} within Monte-Carlo error, "
-        f"{len(judged) - exact - near} differ."
+        f"Of the paper's {how_many(len(judged), 'number')} {exact} {'is' if exact == 1 else 'are'} exact, "
+        f"{near} within Monte-Carlo error, {other} {'differs' if other == 1 else 'differ'}."
     )
 
 
