@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import json
 import shlex
@@ -109,6 +110,33 @@ def test_the_input_is_never_replaced(tmp_path: Path, capsys):
     assert run(["doctor", *given, "--fix", given[0]]) == 2
     assert Path(given[0]).read_bytes() == before
     assert "would replace the input" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("writer", ["pyarrow.parquet.write_table", "deadweight.cli.doctor.write_text"])
+def test_a_full_disk_is_one_message_that_names_an_option_of_the_command(
+    tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch, writer: str
+):
+    def full(*given: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(writer, full)
+    options = ["--time-format", "%d.%m.%Y", "--fill-reward", "0", "--fix", str(tmp_path / "out.parquet")]
+    assert run(["doctor", *broken(tmp_path), *options]) == 2
+    said = capsys.readouterr().err
+    assert "could not be written: No space left on device." in said
+    assert said.splitlines()[-1] == "  Free some space, or name a file on another disk with --fix."
+
+
+def test_a_full_disk_under_demo_names_an_option_of_the_command(
+    tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch
+):
+    def full(*given: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("deadweight.studies.ward_files.write_text", full)
+    assert run(["demo", "--files", str(tmp_path / "ward")]) == 2
+    said = capsys.readouterr().err
+    assert said.splitlines()[-1] == "  Free some space, or name a folder on another disk with --files."
 
 
 def test_features_and_policies_row_by_row_are_kept(tmp_path: Path, capsys):

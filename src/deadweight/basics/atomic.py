@@ -65,16 +65,22 @@ def _sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
+OF_RUNS = "Free some space or choose another folder with --out. Finished runs are kept."
+
+
 @contextlib.contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Make the folder of a file, and of any failure of the disk one message that names the place."""
+def writing(path: Path, fix: str = OF_RUNS) -> Iterator[None]:
+    """Make the folder of a file, and of any failure of the disk one message that names the place.
+
+    `fix` is what to do about it: a command that has no --out names the option that it has.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield
     except OSError as error:
         raise OutputError(
             f"'{path}' could not be written: {error.strerror or error}.",
-            fix="Free some space or choose another folder with --out. Finished runs are kept.",
+            fix=fix,
         ) from None
 
 

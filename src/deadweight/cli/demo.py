@@ -53,6 +53,6 @@ def demo(request: Request) -> None:
 def _write_files(folder: Path, episodes: int, seed: int) -> None:
     from deadweight.studies.ward_files import write_ward_files
 
-    with writing(folder / "any"):
+    with writing(folder / "any", "Free some space, or name a folder on another disk with --files."):
         for path in write_ward_files(folder, episodes, seed):
             tell(f"Written: {path}")

@@ -25,6 +25,7 @@ from deadweight.io.table import LogTable, open_table
 FOUND_ERRORS = 1
 CHANGES = ".changes.json"
 FIRST_ROWS = 20
+NO_ROOM = "Free some space, or name a file on another disk with --fix."
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ def _write(path: Path, mended: Mended, as_json: bool) -> int:
     record = json_text.dumps({"schema": SCHEMA, "changes": changes}, indent=2)
     _write_parquet(path, mended.table, record)
     beside = path.with_name(path.name + CHANGES)
-    with writing(beside):
+    with writing(beside, NO_ROOM):
         write_text(beside, record + "\n")
     if as_json:
         out_json({"written": str(path), "changes": changes, "left": mended.diagnosis.to_dict()})
@@ -143,7 +144,7 @@ def _write_parquet(path: Path, table: Any, record: str) -> None:
     import pyarrow.parquet as pq
 
     metadata = {**(table.schema.metadata or {}), METADATA: record.encode()}
-    with writing(path):
+    with writing(path, NO_ROOM):
         write_whole(path, lambda there: pq.write_table(table.replace_schema_metadata(metadata), there))
 
 
