@@ -12,13 +12,14 @@ from deadweight.cli.before import check_behaviour, check_file
 from deadweight.cli.failures import refuse
 from deadweight.cli.invocation import Invocation
 from deadweight.cli.output import SCHEMA, out_json, tell, tell_words
+from deadweight.cli.time_limit import assume
 from deadweight.doctor import Diagnosis
 from deadweight.doctor.diagnosis import examine
 from deadweight.doctor.label_spelling import NO_BEHAVIOUR
 from deadweight.doctor.mend import METADATA, Mended, mend
 from deadweight.errors import DeadweightError, OptionError, how_many
-from deadweight.io.files import PARQUET
 from deadweight.io.findings import Finding
+from deadweight.io.folders import PARQUET
 from deadweight.io.stdin import from_stdin
 from deadweight.io.table import LogTable, open_table
 
@@ -49,12 +50,14 @@ def doctor(request: Request) -> int:
             _check_name(request.fix)
         target = None if given.target is None else given.policy(given.target)
         with from_stdin(given.log) as source:
-            table = open_table(str(source), given.renames, given.mending, given.patterns)
+            table = open_table(str(source), given.renames, given.mending, given.patterns, assume)
             found = _asked_for(request, examine(table, target, given.limit))
             if request.rows is not None:
                 return _show_rows(table, found, request.rows)
             if request.fix is not None:
-                as_it_came = open_table(str(source), given.renames, features=given.patterns)
+                as_it_came = open_table(
+                    str(source), given.renames, features=given.patterns, tell=_told_before
+                )
                 mended = mend(table, as_it_came, given.mending, given.limit)
                 return _write(request.fix, mended, request.json)
     except DeadweightError as error:
@@ -67,6 +70,10 @@ def doctor(request: Request) -> int:
     else:
         tell_words(found.written(commands))
     return 0 if found.ok else FOUND_ERRORS
+
+
+def _told_before(assumption: str) -> None:
+    """What is read a second time was told the first time."""
 
 
 def _check_name(path: Path) -> None:

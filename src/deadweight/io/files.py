@@ -11,32 +11,33 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from deadweight.errors import DeadweightError, first_few
+from deadweight.errors import DeadweightError, assume, first_few
 from deadweight.io.csv_files import as_written, parse_csv
 from deadweight.io.findings import LogProblem, not_parquet, show, unfit_files
+from deadweight.io.folders import COMPRESSED, PARQUET, list_folder
 from deadweight.io.footers import check_counts, check_kinds, check_read
 from deadweight.io.schema import labels_in
 from deadweight.io.sizes import require_rows, require_text, unreadable
 
 PARQUET_MAGIC = b"PAR1"
-PARQUET = (".parquet", ".pq")
 CSV = (".csv", ".tsv", ".txt")
-FOLDER_CSV = (".csv", ".tsv")
 NOT_UTF_8 = (
     "It is not written in UTF-8. From a spreadsheet: save it as 'CSV UTF-8'. In a shell: iconv -f "
     "WINDOWS-1252 -t UTF-8 old.csv > new.csv."
 )
-COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 
 Chosen = Callable[[list[str]], Mapping[str, str]]
 """From the names of all columns to those that are to be read: our name -> theirs."""
 
 
-def read_files(paths: Sequence[str | Path], choose: Chosen) -> Any:
-    """A pyarrow Table of the chosen columns of one file, a folder, or several files of one kind."""
+def read_files(paths: Sequence[str | Path], choose: Chosen, tell: Callable[[str], None] = assume) -> Any:
+    """A pyarrow Table of the chosen columns of one file, a folder, or several files of one kind.
+
+    `tell` is told what of a folder is no data.
+    """
     import pyarrow as pa
 
-    parts = [_read_one(file, choose) for path in paths for file in _files_of(Path(path).expanduser())]
+    parts = [_read_one(file, choose) for path in paths for file in _files_of(Path(path).expanduser(), tell)]
     if any(names is None for _, names in parts):
         parts = [(table if names is None else as_written(table, names), None) for table, names in parts]
     try:
@@ -52,7 +53,7 @@ def _read_one(path: Path, choose: Chosen) -> tuple[Any, Mapping[str, str] | None
     """The table of a file; of one without types also the names of its columns, the labels being text yet."""
     found = unreadable(path)
     if not found and path.is_dir():
-        return _read_parquet(parquet_in(path), path, choose), None
+        return _read_parquet(list(list_folder(path).files), path, choose), None
     try:
         head = b"" if found else _head(path)
     except (OSError, ValueError) as error:
@@ -86,36 +87,13 @@ def _head(path: Path) -> bytes:
         return file.read(len(PARQUET_MAGIC))
 
 
-def csv_in(folder: Path) -> list[Path]:
-    """The CSV files of a folder and the folders in it, by name; none where there is Parquet.
-
-    Only .csv and .tsv, compressed or not: a folder of data often has notes in a .txt beside them.
-    """
-    if _in(folder, PARQUET):
-        return []
-    return _in(folder, (*FOLDER_CSV, *(first + last for first in FOLDER_CSV for last in COMPRESSED)))
-
-
-def _in(folder: Path, suffixes: Sequence[str]) -> list[Path]:
-    return sorted({file for suffix in suffixes for file in folder.rglob(f"*{suffix}") if file.is_file()})
-
-
-def _files_of(path: Path) -> list[Path]:
+def _files_of(path: Path, tell: Callable[[str], None]) -> list[Path]:
     """A folder of CSV as its files; anything else as it is."""
-    found = csv_in(path) if not unreadable(path) and path.is_dir() else []
-    return found or [path]
-
-
-def parquet_in(folder: Path) -> list[Path]:
-    """The Parquet files of a folder and the folders in it, by name."""
-    files = _in(folder, PARQUET)
-    if not files:
-        raise LogProblem(
-            "DW101",
-            f"Expected .parquet or .csv files in the folder {str(folder)!r}; found none.",
-            fix="Check the folder, for example with: ls " + str(folder),
-        )
-    return files
+    if unreadable(path) or not path.is_dir():
+        return [path]
+    found = list_folder(path)
+    found.say(tell)
+    return [path] if found.is_parquet else list(found.files)
 
 
 def _read_parquet(files: list[Path], base: Path | None, choose: Chosen) -> Any:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from deadweight.errors import assume
 from deadweight.io.files import columns_of, read_files, unique_names
 from deadweight.io.findings import LogProblem, show
 
@@ -31,12 +32,17 @@ class Columns:
     all_names: tuple[str, ...] = ()
 
 
-def read_columns(source: Any, choose: Callable[[list[str], str], Mapping[str, str]]) -> Columns:
+def read_columns(
+    source: Any,
+    choose: Callable[[list[str], str], Mapping[str, str]],
+    tell: Callable[[str], None] = assume,
+) -> Columns:
     """The chosen columns of any source.
 
     Args:
       source: as for `read`.
       choose: from all names (and a hint for messages) to our name -> theirs of the columns that are wanted.
+      tell: is told what of a folder is no data.
     """
     seen: list[str] = []
 
@@ -44,7 +50,7 @@ def read_columns(source: Any, choose: Callable[[list[str], str], Mapping[str, st
         seen.extend(names)
         return choose(names, hint)
 
-    columns, mixed = _columns(source, chosen)
+    columns, mixed = _columns(source, chosen, tell)
     if len({len(column) for column in columns.values()}) > 1:
         lengths = ", ".join(f"{show(name)} {len(column):,}" for name, column in columns.items())
         raise LogProblem(
@@ -56,12 +62,12 @@ def read_columns(source: Any, choose: Callable[[list[str], str], Mapping[str, st
 
 
 def _columns(
-    source: Any, choose: Callable[..., Mapping[str, str]]
+    source: Any, choose: Callable[..., Mapping[str, str]], tell: Callable[[str], None]
 ) -> tuple[dict[str, Any], dict[str, Kinds]]:
     if isinstance(source, (str, Path)):
-        return _of_arrow(read_files([source], choose)), {}
+        return _of_arrow(read_files([source], choose, tell)), {}
     if isinstance(source, (list, tuple)) and source and all(isinstance(one, (str, Path)) for one in source):
-        return _of_arrow(read_files(source, choose)), {}
+        return _of_arrow(read_files(source, choose, tell)), {}
     import pyarrow as pa
 
     if isinstance(source, Mapping):

@@ -82,7 +82,7 @@ def open_log(
         yield source  # type: ignore[misc]  # whoever asks a question of it says if it is no log
         return
     if stream is False or features is not None or not are_parquet(paths):
-        table = open_table(paths[0] if len(paths) == 1 else paths, columns, mending, features)
+        table = open_table(paths[0] if len(paths) == 1 else paths, columns, mending, features, tell)
         if look is not None:
             look(table, True)
         whole = log_of(table, checked(time_limit), tell)
@@ -93,7 +93,7 @@ def open_log(
         "scratch": scratch,
         "part_rows": part_rows,
         "time_limit": time_limit,
-        "tell": tell,
+        "tell": _once(tell),
         "mending": mending,
         "counts": counts,
     }
@@ -128,6 +128,18 @@ def _opened(
         return found.counted() if counts else found
     _ = found.time_limit  # a log in memory knows how its episodes end
     return _counted(found.limited(whole)) if counts else found.limited(whole)
+
+
+def _once(tell: Callable[[str], None]) -> Callable[[str], None]:
+    """`tell` without what it has been told: files that turn out not to be sorted are opened again."""
+    said: set[str] = set()
+
+    def told(message: str) -> None:
+        if message not in said:
+            said.add(message)
+            tell(message)
+
+    return told
 
 
 def _counted(log: Trajectories) -> Trajectories:

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.errors import DataError
-from deadweight.io.files import PARQUET, PARQUET_MAGIC, brief, check_text, csv_in, parquet_in, unique_names
+from deadweight.errors import DataError, assume
+from deadweight.io.files import PARQUET_MAGIC, brief, check_text, unique_names
 from deadweight.io.findings import LogProblem, not_parquet, show, unfit_files
+from deadweight.io.folders import PARQUET, list_folder
 from deadweight.io.footers import Bounds, bounds_of, check_counts, check_kinds
 from deadweight.io.mending import NOTHING, Mending
 from deadweight.io.part_ids import ends, wrong_footer
@@ -185,6 +186,7 @@ def open_files(
     paths: Sequence[str | Path],
     choose: Callable[[list[str]], Mapping[str, str]],
     mending: Mending = NOTHING,
+    tell: Callable[[str], None] = assume,
 ) -> ParquetFiles:
     """The Parquet files of files and folders.
 
@@ -192,6 +194,7 @@ def open_files(
       paths: each a Parquet file or a folder of them.
       choose: from the names of all columns to our name -> their name of those that are needed.
       mending: what is changed in the columns as they are read.
+      tell: is told what of a folder is no data.
     """
     import pyarrow as pa
     import pyarrow.dataset as ds
@@ -199,7 +202,7 @@ def open_files(
     files, constants, schemas, own_schemas = [], [], [], []
     for path in paths:
         base = Path(path).expanduser()
-        own = parquet_in(base) if base.is_dir() else [base]
+        own = _files_of(base, tell)
         for file in own:
             with named(str(file)), _opened(str(file)) as parquet:
                 check_counts(str(file), parquet.metadata)
@@ -223,6 +226,21 @@ def open_files(
     if pa.types.is_dictionary(types["episode"]):
         types["episode"] = types["episode"].value_type  # categories have no order
     return ParquetFiles(tuple(files), dict(names), mending.types(types), tuple(constants), mending)
+
+
+def _files_of(base: Path, tell: Callable[[str], None] = lambda said: None) -> list[Path]:
+    """The Parquet files of a folder; a file as it is."""
+    if not base.is_dir():
+        return [base]
+    found = list_folder(base)
+    if not found.is_parquet:
+        raise LogProblem(
+            "DW101",
+            f"Expected .parquet files in the folder {str(base)!r}; found CSV, which is not read in parts.",
+            fix="Read it whole with deadweight.read, or convert it to Parquet.",
+        )
+    found.say(tell)
+    return list(found.files)
 
 
 def _common(schemas: list[Any]) -> Any:
@@ -251,7 +269,7 @@ def count_rows(paths: Sequence[str | Path]) -> int:
     rows = 0
     for path in paths:
         base = Path(path).expanduser()
-        for file in parquet_in(base) if base.is_dir() else [base]:
+        for file in _files_of(base):
             with named(str(file)), _opened(str(file)) as parquet:
                 rows += parquet.metadata.num_rows
     return rows
@@ -264,7 +282,7 @@ def are_parquet(paths: Sequence[str | Path]) -> bool:
 
 def _is_parquet(path: Path) -> bool:
     if not unreadable(path) and path.is_dir():
-        return not csv_in(path)
+        return list_folder(path).is_parquet
     if path.suffix.lower() in PARQUET:
         return True
     try:

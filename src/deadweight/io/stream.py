@@ -317,7 +317,7 @@ def open_stream(
     sources = [source] if isinstance(source, str | Path) else list(source)
     shown = ", ".join(repr(str(one)) for one in sources)
     files = open_files(
-        sources, lambda found: mending.kept(match_columns(found, columns, source=shown)), mending
+        sources, lambda found: mending.kept(match_columns(found, columns, source=shown)), mending, tell
     )
     sortable = not sort and _sortable(files)
     groups = files.groups(sortable)

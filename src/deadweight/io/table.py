@@ -6,7 +6,7 @@ wrong, `trajectories` sorts it into episodes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.errors import TooLarge, how_many
+from deadweight.errors import TooLarge, assume, how_many
 from deadweight.io.columns import (
     Flags,
     Numbers,
@@ -51,10 +51,11 @@ def open_table(
     columns: Mapping[str, str] | None = None,
     mending: Mending = NOTHING,
     features: Sequence[str] | str | None = None,
+    tell: Callable[[str], None] = assume,
 ) -> LogTable:
     """The table of a log, with its columns found and mended; an error (DW1xx) if there is no such table.
 
-    Without features a log needs a state column.
+    Without features a log needs a state column. `tell` is told what of a folder is no data.
     """
     names: dict[str, str] = {}
     patterns = checked_patterns(features)
@@ -69,7 +70,7 @@ def open_table(
         return own
 
     try:
-        found = read_columns(source, choose)
+        found = read_columns(source, choose, tell)
     except TooLarge as error:
         if patterns is None:
             raise
