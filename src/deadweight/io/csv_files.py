@@ -24,15 +24,15 @@ SAYS = "sep="
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
-def parse_csv(path: Path, choose: Callable[[list[str]], Mapping[str, str]]) -> tuple[Any, Mapping[str, str]]:
-    """The chosen columns, with labels as text; and our names of them -> theirs."""
+def parse_csv(path: Path, choose: Callable[[Any], Mapping[str, str]]) -> tuple[Any, Mapping[str, str]]:
+    """The columns chosen from a schema, with labels as text; and our names of them -> theirs."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.csv as csv
 
     way = _Way.of(path)
     with csv.open_csv(path, way.reading, way.parsing) as opened:
-        names = choose(opened.schema.names)
+        names = choose(opened.schema)
     wanted = list(dict.fromkeys(names.values()))
     labels = labels_in(names)
     try:

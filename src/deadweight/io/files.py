@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from deadweight.errors import DeadweightError, assume, first_few
+from deadweight.io.columns import is_text
 from deadweight.io.csv_files import as_written, parse_csv
 from deadweight.io.findings import LogProblem, not_parquet, show, unfit_files
 from deadweight.io.folders import COMPRESSED, PARQUET, list_folder
@@ -26,8 +27,8 @@ NOT_UTF_8 = (
     "WINDOWS-1252 -t UTF-8 old.csv > new.csv."
 )
 
-Chosen = Callable[[list[str]], Mapping[str, str]]
-"""From the names of all columns to those that are to be read: our name -> theirs."""
+Chosen = Callable[[list[str], list[str]], Mapping[str, str]]
+"""From the names of all columns, and of those of text, to those that are to be read: our name -> theirs."""
 
 
 def read_files(paths: Sequence[str | Path], choose: Chosen, tell: Callable[[str], None] = assume) -> Any:
@@ -107,7 +108,7 @@ def _read_parquet(files: list[Path], base: Path | None, choose: Chosen) -> Any:
 
         hive = {} if base is None else {"partitioning": "hive", "partition_base_dir": str(base)}
         data = ds.dataset([str(file) for file in files], format="parquet", **hive)
-        names = choose(unique_names(data.schema.names))
+        names = choose(unique_names(data.schema.names), text_in(data.schema))
         footers = []
         for fragment in data.get_fragments():
             check_counts(fragment.path, fragment.metadata)
@@ -129,7 +130,8 @@ def _read_one_parquet(file: Path, choose: Chosen) -> Any:
 
     with pq.ParquetFile(str(file)) as opened:
         check_counts(str(file), opened.metadata)
-        wanted = columns_of(choose(unique_names(opened.schema_arrow.names)))
+        schema = opened.schema_arrow
+        wanted = columns_of(choose(unique_names(schema.names), text_in(schema)))
         require_rows([opened.metadata], wanted, repr(str(file)))
         table = opened.read(columns=wanted)
         check_read(repr(str(file)), opened.metadata.num_rows, table.num_rows)
@@ -139,6 +141,17 @@ def _read_one_parquet(file: Path, choose: Chosen) -> Any:
 def columns_of(names: Mapping[str, str]) -> list[str]:
     """The columns that are to be read, each once."""
     return list(dict.fromkeys(names.values()))
+
+
+def text_in(schema: Any) -> list[str]:
+    """The columns of text."""
+    import pyarrow as pa
+
+    kinds = {
+        field.name: field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        for field in schema
+    }
+    return [name for name, kind in kinds.items() if is_text(kind)]
 
 
 def check_text(table: Any) -> Any:
@@ -178,7 +191,7 @@ def _read_csv(path: Path, choose: Chosen) -> tuple[Any, Mapping[str, str]]:
 
     try:
         require_text(path, compressed=path.suffix.lower() in COMPRESSED)
-        return parse_csv(path, lambda names: choose(unique_names(names)))
+        return parse_csv(path, lambda schema: choose(unique_names(schema.names), text_in(schema)))
     except (pa.ArrowException, OSError, UnicodeError, ValueError) as error:
         if isinstance(error, DeadweightError | MemoryError):
             raise

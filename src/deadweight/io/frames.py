@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from deadweight.errors import assume
-from deadweight.io.files import columns_of, read_files, unique_names
+from deadweight.io.files import columns_of, read_files, text_in, unique_names
 from deadweight.io.findings import LogProblem, show
 
 Kinds = dict[str, list[int]]
@@ -34,21 +34,22 @@ class Columns:
 
 def read_columns(
     source: Any,
-    choose: Callable[[list[str], str], Mapping[str, str]],
+    choose: Callable[[list[str], list[str], str], Mapping[str, str]],
     tell: Callable[[str], None] = assume,
 ) -> Columns:
     """The chosen columns of any source.
 
     Args:
       source: as for `read`.
-      choose: from all names (and a hint for messages) to our name -> theirs of the columns that are wanted.
+      choose: from all names (those of columns known to be text, and a hint for messages) to our name ->
+        theirs of the columns that are wanted.
       tell: is told what of a folder is no data.
     """
     seen: list[str] = []
 
-    def chosen(names: list[str], hint: str = "") -> Mapping[str, str]:
+    def chosen(names: list[str], text: list[str], hint: str = "") -> Mapping[str, str]:
         seen.extend(names)
-        return choose(names, hint)
+        return choose(names, text, hint)
 
     columns, mixed = _columns(source, chosen, tell)
     if len({len(column) for column in columns.values()}) > 1:
@@ -71,16 +72,18 @@ def _columns(
     import pyarrow as pa
 
     if isinstance(source, Mapping):
-        names = columns_of(choose([name for name in source if isinstance(name, str)]))
+        names = columns_of(choose([name for name in source if isinstance(name, str)], []))
         return _of_values({name: source[name] for name in names})
     if isinstance(source, pa.RecordBatchReader):
         source = source.read_all()
     if _is_dataset(source):
-        return _of_arrow(source.to_table(columns=columns_of(choose(unique_names(source.schema.names))))), {}
+        names = columns_of(choose(unique_names(source.schema.names), text_in(source.schema)))
+        return _of_arrow(source.to_table(columns=names)), {}
     if isinstance(source, pa.RecordBatch):
         source = pa.Table.from_batches([source])
     if isinstance(source, pa.Table):
-        return _of_arrow(source.select(columns_of(choose(unique_names(source.column_names))))), {}
+        names = columns_of(choose(unique_names(source.column_names), text_in(source.schema)))
+        return _of_arrow(source.select(names)), {}
     return _of_frame(source, choose)
 
 
@@ -110,8 +113,10 @@ def _of_frame(
             fix="Pass a path, a pandas or polars frame, a pyarrow table, a duckdb relation, or a dict of "
             "columns.",
         ) from None
-    names = [name for name in frame.collect_schema().names() if isinstance(name, str)]
-    wanted = columns_of(choose(names, _index_hint(source)))
+    schema = frame.collect_schema()
+    names = [name for name in schema.names() if isinstance(name, str)]
+    text = [name for name in names if schema[name] in (nw.String, nw.Categorical, nw.Enum)]
+    wanted = columns_of(choose(names, text, _index_hint(source)))
     eager = frame.select(wanted)
     if isinstance(eager, nw.LazyFrame):
         eager = eager.collect()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from deadweight.errors import DataError, assume
-from deadweight.io.files import PARQUET_MAGIC, brief, check_text, unique_names
+from deadweight.io.files import PARQUET_MAGIC, brief, check_text, text_in, unique_names
 from deadweight.io.findings import LogProblem, not_parquet, show, unfit_files
 from deadweight.io.folders import PARQUET, list_folder
 from deadweight.io.footers import Bounds, bounds_of, check_counts, check_kinds
@@ -184,7 +184,7 @@ class ParquetFiles:
 
 def open_files(
     paths: Sequence[str | Path],
-    choose: Callable[[list[str]], Mapping[str, str]],
+    choose: Callable[[list[str], list[str]], Mapping[str, str]],
     mending: Mending = NOTHING,
     tell: Callable[[str], None] = assume,
 ) -> ParquetFiles:
@@ -192,7 +192,8 @@ def open_files(
 
     Args:
       paths: each a Parquet file or a folder of them.
-      choose: from the names of all columns to our name -> their name of those that are needed.
+      choose: from the names of all columns, and of those of text, to our name -> their name of those that
+        are needed.
       mending: what is changed in the columns as they are read.
       tell: is told what of a folder is no data.
     """
@@ -219,7 +220,7 @@ def open_files(
             files.append(str(file))
             constants.append({str(name): value for name, value in keys.items()})
     schema = _common(schemas)
-    names = choose(unique_names(schema.names))
+    names = choose(unique_names(schema.names), text_in(schema))
     for path, own_schema in zip(files, own_schemas, strict=True):
         check_kinds(path, own_schema, schema, labels_in(names))
     types = {ours: _plain_type(schema.field(theirs).type) for ours, theirs in names.items()}

@@ -90,7 +90,7 @@ def _from_table(
     names: dict[str, str] = {}
     what = repr(str(source)) if isinstance(source, (str, Path)) else "the policy"
 
-    def choose(found: list[str], hint: str) -> Mapping[str, str]:
+    def choose(found: list[str], text: list[str], hint: str) -> Mapping[str, str]:
         as_in_log = {ours: log_columns[ours] for ours in COLUMNS if log_columns.get(ours) in found}
         renames = {**{ours: name for ours, name in as_in_log.items() if ours not in found}, **(columns or {})}
         # State and action alone are a rule: one action in each state.

@@ -316,9 +316,11 @@ def open_stream(
     wanted = checked(time_limit)
     sources = [source] if isinstance(source, str | Path) else list(source)
     shown = ", ".join(repr(str(one)) for one in sources)
-    files = open_files(
-        sources, lambda found: mending.kept(match_columns(found, columns, source=shown)), mending, tell
-    )
+
+    def choose(found: list[str], text: list[str]) -> dict[str, str]:
+        return mending.kept(match_columns(found, columns, source=shown, text=text))
+
+    files = open_files(sources, choose, mending, tell)
     sortable = not sort and _sortable(files)
     groups = files.groups(sortable)
     if not groups:

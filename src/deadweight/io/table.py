@@ -64,8 +64,8 @@ def open_table(
     if is_path:
         require_path(source)
 
-    def choose(found: list[str], hint: str) -> Mapping[str, str]:
-        own = mending.kept(_matched(found, columns, patterns, name, hint))
+    def choose(found: list[str], text: list[str], hint: str) -> Mapping[str, str]:
+        own = mending.kept(_matched(found, columns, patterns, name, hint, text))
         names.update(own)
         return own
 
@@ -95,13 +95,14 @@ def _matched(
     patterns: Sequence[str] | None,
     source: str,
     hint: str,
+    text: Sequence[str],
 ) -> dict[str, str]:
     """Our name -> theirs of all columns that are read."""
     if patterns is None:
-        own = match_columns(found, columns, source=source, hint=hint)
+        own = match_columns(found, columns, source=source, hint=hint, text=text)
         return own | match_actions(found)
     required = [name for name in REQUIRED if name != "state"]
-    own = match_columns(found, columns, required, ("state", *OPTIONAL), source, hint)
+    own = match_columns(found, columns, required, ("state", *OPTIONAL), source, hint, text=text)
     own |= match_actions(found)
     return own | match_features(patterns, found, own, source)
 
