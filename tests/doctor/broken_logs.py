@@ -152,6 +152,8 @@ CORPUS: list[tuple[str, str, Callable[[Frame], Any]]] = [
     ("action missing", "DW303", put("action", None)),
     ("step missing", "DW304", put("step", None)),
     ("reward missing", "DW305", put("reward", np.nan)),
+    ("reward missing everywhere", "DW305", put("reward", np.nan, slice(None))),
+    ("episode open", "DW317", put("reward", np.nan, slice(3, 7))),
     ("step is a word", "DW306", put("step", "third")),
     ("reward is a word", "DW307", put("reward", "high")),
     (

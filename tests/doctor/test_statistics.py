@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from doctor.broken_logs import sound
 
 from deadweight.doctor import doctor
 
@@ -69,9 +70,8 @@ def test_doing_nothing_is_an_action():
 
 
 def test_blank_rewards_may_be_zeros():
-    log = bandit(0.3, 0.3)
-    log["earned"] = log.pop("reward")
-    log["earned"][::2] = np.nan
+    log = sound().rename(columns={"reward": "earned"})
+    log.loc[::2, "earned"] = np.nan
     (found,) = doctor(log, columns={"reward": "earned"}).errors
     assert found.code == "DW305"
     assert "--fill-reward 0" in found.fix

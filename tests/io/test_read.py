@@ -223,7 +223,7 @@ def test_it_is_the_log_of_the_constructor():
         (3.5, None, ["Expected a table", "float"]),
         (pd.Series([1]), None, ["Expected a table", "Series"]),
         (frame().set_index(["episode", "step"]), None, ["reset_index()"]),
-        ({**COLUMNS, "reward": [1, 2, np.nan, 4, 5, 6]}, None, ["row 2 (episode 'a', step 0)", "from 0"]),
+        ({**COLUMNS, "reward": [1, np.nan, 3, 4, 5, 6]}, None, ["row 1 (episode 'b', step 0)", "from 0"]),
         ({**COLUMNS, "reward": [1, 2, "x", 4, np.nan, 6], "step": [None] * 6}, None, ["more problem"]),
     ],
 )  # fmt: skip

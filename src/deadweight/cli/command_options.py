@@ -74,6 +74,14 @@ FillReward = Annotated[
     float | None,
     typer.Option(help="The reward of rows whose reward is blank, such as 0; without it they are an error."),
 ]
+OpenEpisodes = Annotated[
+    str | None,
+    typer.Option(
+        "--open",
+        help="What episodes are whose reward is blank in every row: cut (at their last row), drop (left out) "
+        "or zero (they ended, and earned nothing); without it they are an error.",
+    ),
+]
 CutWeights = Annotated[
     str | None,
     typer.Option(

@@ -17,9 +17,9 @@ from deadweight.cli.output import program
 from deadweight.cli.time_limit import parse_time_limit
 from deadweight.doctor.label_spelling import NO_BEHAVIOUR
 from deadweight.doctor.mend import MENDED
-from deadweight.errors import OptionError
+from deadweight.errors import OptionError, did_you_mean
 from deadweight.io.findings import Finding
-from deadweight.io.mending import Mending, fitting_formats
+from deadweight.io.mending import OPEN_EPISODES, Mending, OpenEpisodes, fitting_formats
 from deadweight.io.policy_files import read_policy
 from deadweight.io.table import LogTable
 from deadweight.policy.policies import TabularPolicy
@@ -46,6 +46,7 @@ class Invocation:
     time_limit: str = "infer"
     time_format: str | None = None
     fill_reward: float | None = None
+    open_episodes: OpenEpisodes | None = None
     features: str = ""
     behaviour: str = "column"
 
@@ -71,7 +72,14 @@ class Invocation:
     @property
     def mending(self) -> Mending:
         """What is mended while the log is read."""
-        return Mending(self.time_format, self.fill_reward, without_behaviour=self.behaviour != "column")
+        if self.open_episodes is not None and self.open_episodes not in OPEN_EPISODES:
+            raise OptionError(
+                f"--open takes cut, drop or zero; found {self.open_episodes!r}."
+                f"{did_you_mean(self.open_episodes, OPEN_EPISODES)}",
+                fix="For example --open cut: such episodes were cut at their last row.",
+            )
+        without = self.behaviour != "column"
+        return Mending(self.time_format, self.fill_reward, self.open_episodes, without_behaviour=without)
 
     @property
     def options(self) -> list[str]:
@@ -83,6 +91,7 @@ class Invocation:
             ("--time-format", self.time_format),
             ("--features", self.features or None),
             ("--fill-reward", None if self.fill_reward is None else f"{self.fill_reward:g}"),
+            ("--open", self.open_episodes),
             ("--behaviour", None if self.behaviour == "column" else self.behaviour),
         ]
         return [word for option, value in given if value is not None for word in (option, str(value))]
@@ -97,7 +106,9 @@ class Invocation:
 
     def command_for(self, finding: Finding, table: LogTable | None = None) -> str:
         """The command that mends a finding, or that shows what it is about."""
-        if finding.code == "DW305":
+        if finding.code == "DW317":
+            return replace(self, open_episodes="cut").command("doctor")
+        if finding.code == "DW305" and "--fill-reward" in finding.fix:
             return replace(self, fill_reward=0.0).command("doctor")
         if finding.code == "DW306" and table is not None:
             formats = fitting_formats(table.arrow("step"))

@@ -70,6 +70,11 @@ class LogOptions:
                 "--features needs the log in memory, and --stream reads it in parts.",
                 fix="Leave --stream out, or take fewer rows.",
             )
+        if self.given.open_episodes == "drop" and self.stream:
+            raise OptionError(
+                "--open drop needs the log in memory, and --stream reads it in parts.",
+                fix="Leave --stream out, or say --open cut or --open zero.",
+            )
 
     def look_into(self, findings: list[Finding], target: TabularPolicy | None = None) -> Look:
         """What shows the rows of a log to the doctor, whose findings go into the list; an error ends it."""
@@ -98,7 +103,8 @@ class LogOptions:
     def opened(self, look: Look | None = None) -> Iterator[tuple[LogLike, Policy]]:
         """The log and pi_b; `look` is shown the rows first, as by `open_log`."""
         with progress(), from_stdin(self.given.log) as source:
-            streamed = self.given.patterns is None and is_streamed(
+            whole = self.given.patterns is not None or self.given.open_episodes == "drop"
+            streamed = not whole and is_streamed(
                 Path(source), self.stream, self.workers, self.ray_address, self.behaviour, self.drop
             )
             unasked = self.behaviour == OBSERVED

@@ -32,6 +32,7 @@ TIMES: Options = {
     "time_limit": (options.TimeLimit, "infer"),
     "time_format": (options.TimeFormat, None),
     "fill_reward": (options.FillReward, None),
+    "open_episodes": (options.OpenEpisodes, None),
 }
 
 

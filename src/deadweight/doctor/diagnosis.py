@@ -20,7 +20,7 @@ from deadweight.doctor import (
 from deadweight.doctor.case import Case
 from deadweight.errors import how_many
 from deadweight.io.findings import Check, Finding, Severity
-from deadweight.io.mending import Mending
+from deadweight.io.mending import Mending, OpenEpisodes
 from deadweight.io.policy_files import read_policy
 from deadweight.io.requirements import finding, unmet
 from deadweight.io.stdin import from_stdin
@@ -127,6 +127,7 @@ def doctor(
     *,
     time_format: str | None = None,
     fill_reward: float | None = None,
+    open_episodes: OpenEpisodes | None = None,
     features: Sequence[str] | str | None = None,
 ) -> Diagnosis:
     """Examine a log.
@@ -136,7 +137,7 @@ def doctor(
       target: the policy to be evaluated, or what `deadweight.read_policy` takes.
       columns: our column names -> yours, where they differ.
       time_limit: as for `deadweight.read`; what is inferred is a finding.
-      time_format, fill_reward: as for `deadweight.read`.
+      time_format, fill_reward, open_episodes: as for `deadweight.read`.
       features: as for `deadweight.read`.
 
     Returns:
@@ -149,7 +150,7 @@ def doctor(
       >>> [one.code for one in found.errors]
       ['DW203']
     """
-    wanted, mending = checked(time_limit), Mending(time_format, fill_reward)
+    wanted, mending = checked(time_limit), Mending(time_format, fill_reward, open_episodes)
     policy = target if isinstance(target, TabularPolicy) or target is None else read_policy(target)
     with from_stdin(source) as here:
         return examine(open_table(here, columns, mending, features), policy, wanted)

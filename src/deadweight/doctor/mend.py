@@ -21,7 +21,8 @@ from deadweight.errors import how_many
 from deadweight.io.columns import read_numbers
 from deadweight.io.feature_columns import FEATURE
 from deadweight.io.findings import show
-from deadweight.io.mending import Mending
+from deadweight.io.mending import Mending, OpenEpisodes
+from deadweight.io.schema import FLAGS
 from deadweight.io.table import LogTable, open_table
 from deadweight.sums.ends import TimeLimit
 from deadweight.typing import FloatArray
@@ -36,7 +37,13 @@ UNUSABLE = ("DW401", "DW402", "DW405", "DW406")
 TWICE = "DW202"
 AS_TEXT = "DW336"
 NUMBERS = ("reward", "behaviour_prob", "target_prob", "duration")
-MENDED = (*REWRITTEN, *UNUSABLE, TWICE, AS_TEXT, "DW305", "DW306", "DW223", "DW248")
+OPEN = "DW317"
+SAID = {
+    "cut": "open episodes were cut at their last rows, with rewards of 0",
+    "drop": "rows of open episodes were left out",
+    "zero": "rewards of open episodes became 0",
+}
+MENDED = (*REWRITTEN, *UNUSABLE, TWICE, AS_TEXT, OPEN, "DW305", "DW306", "DW223", "DW248")
 METADATA = b"deadweight.changes"
 
 
@@ -76,9 +83,11 @@ def mend(table: LogTable, as_it_came: LogTable, mending: Mending, time_limit: Ti
 
     columns = {ours: table.arrow(ours) for ours in table.names}
     changes = [*_renames(table), *_as_said(as_it_came, mending)]
+    if mending.fill_reward is not None and not table.numbers("reward").unreadable.any():
+        columns["reward"] = _filled(table, mending.fill_reward)
     for name in NUMBERS:
         if table.has(name) and table.numbers(name).from_text and not table.numbers(name).unreadable.any():
-            columns[name] = pa.array(table.numbers(name).values, from_pandas=True)
+            columns[name] = pa.array(read_numbers(columns[name]).values, from_pandas=True)
             changes.append(Change(AS_TEXT, name, table.n_rows, "text was written as numbers"))
     found = {one.code: one for one in examine(table, None, time_limit).findings}
     for code, (what, rewrite) in REWRITTEN.items():
@@ -97,7 +106,17 @@ def mend(table: LogTable, as_it_came: LogTable, mending: Mending, time_limit: Ti
         keep = np.setdiff1d(np.arange(table.n_rows), found[TWICE].all_rows)
         rows = rows.take(keep)
         changes.append(Change(TWICE, "", found[TWICE].count, "rows equal to another were removed"))
-    return _with_ends(rows, features, changes, time_limit)
+    return _with_ends(rows, features, changes, time_limit, mending.open_episodes)
+
+
+def _filled(table: LogTable, value: float) -> Any:
+    """The rewards with `value` for blanks; open episodes stay blank until it is known how all others end."""
+    import pyarrow as pa
+
+    numbers = table.numbers("reward")
+    said = table.mending.open_episodes is not None
+    blank = numbers.missing & ~table.is_open if said else numbers.missing
+    return pa.array(np.where(blank, value, numbers.values), from_pandas=True)
 
 
 def _renames(table: LogTable) -> list[Change]:
@@ -112,8 +131,12 @@ def _renames(table: LogTable) -> list[Change]:
 def _as_said(as_it_came: LogTable, mending: Mending) -> list[Change]:
     """What the user asked for, and how many rows it concerned."""
     changes = []
+    blank = int(as_it_came.numbers("reward").missing.sum())
+    if mending.open_episodes is not None and blank:
+        n_open = int(as_it_came.is_open.sum())
+        changes.append(Change(OPEN, "reward", n_open, SAID[mending.open_episodes]))
+        blank -= n_open
     if mending.fill_reward is not None:
-        blank = int(as_it_came.numbers("reward").missing.sum())
         changes.append(Change("DW305", "reward", blank, f"blank rewards became {mending.fill_reward:g}"))
     if mending.time_format is not None:
         what = f"dates were read as {mending.time_format}"
@@ -121,29 +144,52 @@ def _as_said(as_it_came: LogTable, mending: Mending) -> list[Change]:
     return [change for change in changes if change.rows]
 
 
-def _with_ends(rows: Any, features: list[str] | None, changes: list[Change], time_limit: TimeLimit) -> Mended:
+def _with_ends(
+    rows: Any,
+    features: list[str] | None,
+    changes: list[Change],
+    time_limit: TimeLimit,
+    open_episodes: OpenEpisodes | None,
+) -> Mended:
     """The table in the order of its episodes, with a column that says how they end, examined again."""
     import pyarrow as pa
 
-    own = _opened(rows, features)
+    own = open_table(rows, features=features, mending=Mending(open_episodes=open_episodes))
     diagnosis = examine(own, None, time_limit)
-    if diagnosis.ok:
-        if not own.says_ends:
-            log = Case(own, None, time_limit).log
-            cut = np.zeros(own.n_rows, dtype=bool)
-            cut[own.last_rows] = ~log.terminated
-            rows = rows.append_column("truncated", pa.array(cut))
-            n_cut = int(cut.sum())
-            what = f"added: {how_many(n_cut, 'episode')} of {log.n_episodes:,} cut at a time limit"
-            changes.append(Change("DW248" if n_cut else "", "truncated", n_cut, what))
-        rows = rows.take(own.order)
-        if own.steps.are_times:
-            number = np.arange(own.n_rows) - np.repeat(own.offsets[:-1], np.diff(own.offsets))
-            rows = rows.set_column(rows.column_names.index("step"), "step", pa.array(number))
-            changes.append(Change("DW223", "step", own.n_rows, "times became numbers in their order, from 0"))
-        diagnosis = examine(_opened(rows, features), None, time_limit)
-    return Mended(rows, tuple(changes), diagnosis)
+    if not diagnosis.ok:
+        return Mended(rows, tuple(change for change in changes if change.code != OPEN), diagnosis)
+    rows = _replaced(rows, "reward", pa.array(own.rewards))
+    if own.says_ends:
+        rows = _flagged(rows, own)
+    else:
+        log = Case(own, None, time_limit).log
+        cut = np.zeros(own.n_rows, dtype=bool)
+        cut[own.last_rows] = ~log.terminated
+        rows = rows.append_column("truncated", pa.array(cut))
+        n_cut = int((own.terminated & ~log.terminated).sum())
+        what = f"added: {how_many(n_cut, 'episode')} of {log.n_episodes:,} cut at a time limit"
+        changes.append(Change("DW248" if n_cut else "", "truncated", n_cut, what))
+    rows = rows.take(own.order)
+    if own.steps.are_times:
+        number = np.arange(len(own.order)) - np.repeat(own.offsets[:-1], np.diff(own.offsets))
+        rows = _replaced(rows, "step", pa.array(number))
+        changes.append(Change("DW223", "step", len(number), "times became numbers in their order, from 0"))
+    return Mended(rows, tuple(changes), examine(open_table(rows, features=features), None, time_limit))
 
 
-def _opened(rows: Any, features: list[str] | None) -> LogTable:
-    return open_table(rows, features=features)
+def _flagged(rows: Any, own: LogTable) -> Any:
+    """The table whose flags say of open episodes that they were cut, if they were."""
+    import pyarrow as pa
+
+    cut = own.last_rows[own.flagged_ends & ~own.terminated]
+    for name in FLAGS:
+        if own.has(name) and cut.size:
+            flags = own.flags(name)
+            values, missing = flags.values.copy(), flags.missing.copy()
+            values[cut], missing[cut] = name == "truncated", False
+            rows = _replaced(rows, name, pa.array(values, mask=missing))
+    return rows
+
+
+def _replaced(rows: Any, name: str, column: Any) -> Any:
+    return rows.set_column(rows.column_names.index(name), name, column)

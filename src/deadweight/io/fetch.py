@@ -86,7 +86,7 @@ def first_table(files: ParquetFiles, part: Part, states: Labels) -> LogTable:
 
     fetched = fetch(files, part)
     tables = [fetched.table] if fetched.tail is None else [fetched.table, fetched.tail]
-    return part_table(pa.concat_tables(tables), files.names, states)
+    return part_table(pa.concat_tables(tables), files.names, files.mending, states)
 
 
 def _plain_pieces(
@@ -126,7 +126,7 @@ def _whole(files: ParquetFiles, part: Part, labels: CommonLabels | None, fetched
     own = _own_rows(files, part, table if tail is None else pa.concat_tables([table, tail]))
     where = place(files, part)
     try:
-        log = checked_log(own, files.names, labels)
+        log = checked_log(own, files.names, files.mending, labels)
     except LogProblem as error:
         raise in_part(error, where) from None
     return log if labels is None else in_common_labels(log, labels, where)

@@ -1,9 +1,10 @@
 """Mending: what the user lets us change in a table while it is read, and nothing else.
 
-Two things in real tables keep a log from being read though everybody knows what they mean: dates written in
-the way of a country, and rewards left blank where nothing was earned. Neither is guessed. The user says it
-once (`time_format=`, `fill_reward=`), and it is done to each column as it comes from its file, so that a log
-that is read in parts is mended in the same way as one that is read whole.
+Three things in real tables keep a log from being read though somebody knows what they mean: dates written in
+the way of a country, rewards left blank where nothing was earned, and episodes without any reward, whose
+outcome nobody knows yet. None is guessed. The user says it once (`time_format=`, `fill_reward=`,
+`open_episodes=`). Dates are read as their column comes from its file, blanks where episodes are whole
+(`LogTable`), so that a log that is read in parts is mended in the same way as one that is read whole.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from deadweight.errors import OptionError
-from deadweight.io.columns import decoded, is_text, read_numbers, trimmed
+from deadweight.io.columns import decoded, is_text, trimmed
 from deadweight.io.findings import LogProblem, show
 
 # Ways to write a day and a time that are tried where a step is text, to name the ones that fit.
@@ -34,6 +35,8 @@ DAYS = (
 CLOCKS = ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S", " %I:%M %p")
 FORMATS = (*(day + clock for day in DAYS for clock in CLOCKS), "%H:%M", "%H:%M:%S")
 UNIT = "us"
+OPEN_EPISODES = ("cut", "drop", "zero")
+OpenEpisodes = Literal["cut", "drop", "zero"]
 
 
 @dataclass(frozen=True)
@@ -43,12 +46,16 @@ class Mending:
     Attributes:
       time_format: how the step column writes its dates, as for `strptime`: "%d.%m.%Y %H:%M"; None leaves it.
       fill_reward: the reward of a row whose reward is blank; None refuses such rows.
+      open_episodes: what episodes are whose reward is blank in every row: "cut" at their last row, with
+        rewards of 0; "drop" leaves them out; "zero" says that they ended and earned nothing. None refuses
+        them, unless a flag says that they were cut.
       without_behaviour: leave out what the table has of the old policy's probabilities: it comes from
         elsewhere, and whatever is wrong with those columns does not matter.
     """
 
     time_format: str | None = None
     fill_reward: float | None = None
+    open_episodes: OpenEpisodes | None = None
     without_behaviour: bool = False
 
     def __post_init__(self) -> None:
@@ -62,6 +69,11 @@ class Mending:
                 f"Blank rewards can be filled with a finite number only; found {self.fill_reward}.",
                 fix="For example fill_reward=0 (--fill-reward 0).",
             )
+        if self.open_episodes is not None and self.open_episodes not in OPEN_EPISODES:
+            raise OptionError(
+                f"open_episodes is 'cut', 'drop' or 'zero'; found {self.open_episodes!r}.",
+                fix="For example open_episodes='cut': they were cut at their last row.",
+            )
 
     def kept(self, names: Mapping[str, str]) -> dict[str, str]:
         """Our name -> theirs of the columns that are read."""
@@ -74,11 +86,9 @@ class Mending:
         return {theirs: self.column(ours.get(theirs, ""), column) for theirs, column in arrow.items()}
 
     def column(self, name: str, column: Any) -> Any:
-        """One column by our name, mended if it is one of the two."""
+        """One column by our name, with the dates of steps read."""
         if name == "step" and self.time_format is not None:
             return _times(column, self.time_format)
-        if name == "reward" and self.fill_reward is not None:
-            return _filled(column, self.fill_reward)
         return column
 
     def types(self, types: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,8 +98,6 @@ class Mending:
         changed = dict(types)
         if self.time_format is not None and is_text(types["step"]):
             changed["step"] = pa.timestamp(UNIT)
-        if self.fill_reward is not None:
-            changed["reward"] = pa.float64()
         return changed
 
 
@@ -145,15 +153,3 @@ def _parsed(text: Any, form: str) -> Any:
         raise OptionError(
             f"{form!r} is not a format of dates: {error}.", fix="For example '%d.%m.%Y %H:%M'."
         ) from None
-
-
-def _filled(column: Any, value: float) -> Any:
-    """A column of numbers with `value` where it has none; what is unreadable is left for the checks."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    numbers = read_numbers(column)
-    if numbers.unreadable.any():
-        text = decoded(column)
-        return pc.if_else(pa.array(numbers.missing), str(value), text) if is_text(text.type) else column
-    return pa.chunked_array([pa.array(np.where(numbers.missing, value, numbers.values))])

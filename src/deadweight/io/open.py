@@ -64,7 +64,8 @@ def open_log(
       tell: is told what was taken for granted.
       look: is shown the rows before the log is made of them: the table, and whether it is the whole log or
         the first of its parts.
-      mending: what is changed in the columns as they are read.
+      mending: what is changed in the columns as they are read; where open episodes are left out, the log is
+        read whole.
       counts: give a log on disk propensities from counts, each episode's from the others.
 
     What is asked of the log later brings the workers back.
@@ -81,7 +82,8 @@ def open_log(
     if paths is None:
         yield source  # type: ignore[misc]  # whoever asks a question of it says if it is no log
         return
-    if stream is False or features is not None or not are_parquet(paths):
+    in_memory = features is not None or mending.open_episodes == "drop"
+    if stream is False or in_memory or not are_parquet(paths):
         table = open_table(paths[0] if len(paths) == 1 else paths, columns, mending, features, tell)
         if look is not None:
             look(table, True)

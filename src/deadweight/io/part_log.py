@@ -16,6 +16,7 @@ import numpy as np
 from deadweight.io.findings import LogProblem
 from deadweight.io.frames import Columns
 from deadweight.io.label_columns import as_labels
+from deadweight.io.mending import Mending
 from deadweight.io.part_ids import wrong_footer
 from deadweight.io.read import log_of
 from deadweight.io.requirements.probabilities import SMALLEST
@@ -49,22 +50,27 @@ def _counts_up(labels: Labels) -> bool:
     return labels.dtype.kind in "iu" and bool(labels[0] == 0) and bool(labels[-1] == len(labels) - 1)
 
 
-def checked_log(table: Any, names: Mapping[str, str], labels: CommonLabels | None = None) -> Trajectories:
+def checked_log(
+    table: Any, names: Mapping[str, str], mending: Mending, labels: CommonLabels | None = None
+) -> Trajectories:
     """The log of a table with columns by our names, in labels of its own, after all checks.
 
     Args:
       table: one row for each step, whole episodes.
       names: our names -> the user's, for messages.
+      mending: what blank rewards are.
       labels: of all parts, where they are known: they say whether -1 is a state.
     """
-    return log_of(part_table(table, names, None if labels is None else labels.states))
+    return log_of(part_table(table, names, mending, None if labels is None else labels.states))
 
 
-def part_table(table: Any, names: Mapping[str, str], states: Labels | None) -> LogTable:
+def part_table(
+    table: Any, names: Mapping[str, str], mending: Mending, states: Labels | None = None
+) -> LogTable:
     """The rows of a part for the checks of a table in memory; `states` are those of all parts, if known."""
     arrow = {names[ours]: table[ours] for ours in table.column_names}
     own = {ours: names[ours] for ours in table.column_names}
-    return LogTable(Columns(arrow), own, states=states)
+    return LogTable(Columns(arrow), own, states=states, mending=mending, is_part=True)
 
 
 def in_common_labels(log: Trajectories, labels: CommonLabels, where: str) -> Trajectories:

@@ -7,7 +7,7 @@ from typing import Any
 
 from deadweight.errors import assume, how_many
 from deadweight.io.findings import LogProblem
-from deadweight.io.mending import Mending
+from deadweight.io.mending import Mending, OpenEpisodes
 from deadweight.io.requirements import unmet
 from deadweight.io.stdin import from_stdin
 from deadweight.io.table import LogTable, open_table
@@ -22,6 +22,7 @@ def read(
     *,
     time_format: str | None = None,
     fill_reward: float | None = None,
+    open_episodes: OpenEpisodes | None = None,
     features: Sequence[str] | str | None = None,
 ) -> Trajectories:
     """A log from a table with one row for each step.
@@ -37,6 +38,10 @@ def read(
         none.
       fill_reward: the reward of rows whose reward is blank, such as 0 where blank means that nothing was
         earned; None refuses them.
+      open_episodes: what episodes are whose reward is blank in every row, so that nobody knows yet how they
+        went: "cut" at their last row, with rewards of 0; "drop" leaves them out; "zero": they ended, and
+        earned nothing. None refuses them, unless a flag says that they were cut; `fill_reward` does not say
+        it.
       features: columns of numbers that describe the state, by name or with wildcards (`x_*`). `state` may
         then be absent. Where a table has `next_<name>` for every feature, they are what follows the last row
         of an episode that was cut.
@@ -64,7 +69,7 @@ def read(
       ...       "reward": [1, 2, 3]}).rows
       array([0, 2, 1])
     """
-    wanted, mending = checked(time_limit), Mending(time_format, fill_reward)
+    wanted, mending = checked(time_limit), Mending(time_format, fill_reward, open_episodes)
     with from_stdin(source) as here:
         return log_of(open_table(here, columns, mending, features), wanted)
 
@@ -99,7 +104,7 @@ def limited(
         found = None if says_ends else inferred_limit(log)
         if found is None:
             return log
-        log = log.with_time_limit(found)
-        tell(assumption(found, int((~log.terminated).sum()), log.n_episodes))
-        return log
+        cut = log.with_time_limit(found)
+        tell(assumption(found, int((log.terminated & ~cut.terminated).sum()), log.n_episodes))
+        return cut
     return log if time_limit is None else log.with_time_limit(time_limit, says_ends=says_ends)

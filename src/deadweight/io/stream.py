@@ -17,16 +17,18 @@ from typing import Any, overload
 import numpy as np
 
 from deadweight.basics.progress import Pass
-from deadweight.errors import assume
+from deadweight.errors import OptionError, assume
+from deadweight.io.columns import read_numbers
 from deadweight.io.counted import count_stream
 from deadweight.io.external_sort import by_episode
 from deadweight.io.fetch import Fetched, fetch, logs_of, whole_part
-from deadweight.io.findings import LogProblem
+from deadweight.io.findings import LogProblem, show
 from deadweight.io.mending import NOTHING, Mending
 from deadweight.io.parquet import ParquetFiles, open_files
 from deadweight.io.part_ids import OutOfOrder, scattered, wrong_footer
 from deadweight.io.part_log import CommonLabels
 from deadweight.io.parts import PART_ROWS, Part, cut, in_order
+from deadweight.io.requirements.values import NAME_THE_REWARD, NO_REWARD
 from deadweight.io.schema import match_columns
 from deadweight.io.scratch import Kept, Scratch, Shelf
 from deadweight.io.stream_labels import common_labels
@@ -44,6 +46,8 @@ from deadweight.typing import BoolArray
 # Columns that do not say how episodes end.
 UNLIKE_ENDS = ("behaviour_prob", "target_prob", "next_state", "behaviour_id", "duration")
 Sources = str | Path | Sequence[str | Path]
+# Rewards are looked for in so many rows at a time; most often the first has one.
+FIRST_ROWS = 1 << 12
 
 __all__ = ["OutOfOrder", "Stream", "open_stream"]
 
@@ -162,7 +166,7 @@ class Stream(Stored):
         found = count_ends(self.viewed(without=UNLIKE_ENDS))
         if found.time_limit is not None:
             # The census that has been taken is that of a log without a limit.
-            self._census[0] = replace(self.census, terminated=found.n - found.n_at_limit)
+            self._census[0] = replace(self.census, terminated=self.census.terminated - found.n_at_limit)
             self._tell(assumption(found.time_limit, found.n_at_limit, found.n))
         return found.time_limit
 
@@ -314,6 +318,11 @@ def open_stream(
       scratch: where parts are kept that will be read again; None takes one that goes with the stream.
     """
     wanted = checked(time_limit)
+    if mending.open_episodes == "drop":
+        raise OptionError(
+            "Leaving out open episodes (drop) needs the log in memory: a part may have no others.",
+            fix="Read it whole with deadweight.read, or say 'cut' or 'zero'.",
+        )
     sources = [source] if isinstance(source, str | Path) else list(source)
     shown = ", ".join(repr(str(one)) for one in sources)
 
@@ -321,6 +330,7 @@ def open_stream(
         return mending.kept(match_columns(found, columns, source=shown, text=text))
 
     files = open_files(sources, choose, mending, tell)
+    _require_rewards(files)
     sortable = not sort and _sortable(files)
     groups = files.groups(sortable)
     if not groups:
@@ -343,6 +353,18 @@ def open_stream(
     executor = executor or InProcess()
     labels = common_labels(files, parts, executor)
     return Stream(files, parts, labels, executor, holder, wanted, tell, scratch)
+
+
+def _require_rewards(files: ParquetFiles) -> None:
+    """Refuse a log without any reward, which no part by itself can tell from one of open episodes."""
+    narrow = files.without(*(name for name in files.names if name != "reward"))
+    rows = 0
+    for batch in narrow.batches(FIRST_ROWS):
+        if not read_numbers(batch["reward"]).missing.all():
+            return
+        rows += batch.num_rows
+    if rows:
+        raise LogProblem("DW305", f"Column {show(files.names['reward'])} {NO_REWARD}", fix=NAME_THE_REWARD)
 
 
 def _sortable(files: ParquetFiles) -> bool:

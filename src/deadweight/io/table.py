@@ -79,7 +79,7 @@ def open_table(
             fix="Logs with features are read into memory whole, not in parts: take fewer rows or features.",
         ) from None
     mended = replace(found, arrow=mending.columns(found.arrow, names))
-    table = LogTable(mended, names, str(source) if is_path else name)
+    table = LogTable(mended, names, str(source) if is_path else name, mending=mending)
     if table.n_rows == 0:
         raise LogProblem(
             "DW104",
@@ -115,11 +115,20 @@ class LogTable:
       names: our name of a column -> the user's.
       source: what to call the table in messages.
       states: the states of the log that this is a part of; None if it is the whole.
+      mending: what blank rewards are.
+      is_part: whether there may be other rows.
     """
 
     def __init__(
-        self, columns: Columns, names: dict[str, str], source: str = "the table", states: Labels | None = None
+        self,
+        columns: Columns,
+        names: dict[str, str],
+        source: str = "the table",
+        states: Labels | None = None,
+        mending: Mending = NOTHING,
+        is_part: bool = False,
     ) -> None:
+        self.mending, self.is_part = mending, is_part
         self.names = names
         self.source = source
         self._columns = columns
@@ -183,6 +192,36 @@ class LogTable:
             self._read[key] = read()
         return self._read[key]
 
+    # --- rewards -------------------------------------------------------------------------------------
+
+    @cached_property
+    def is_open(self) -> BoolArray:
+        """(rows,) whether the reward is blank in every row of the row's episode."""
+        missing = self.numbers("reward").missing
+        if not missing.any():
+            return missing
+        _, episode = np.unique(self.episode_keys, return_inverse=True)
+        known = np.zeros(self.n_rows, dtype=bool)  # by episode: there are no more of them than rows
+        known[episode[~missing]] = True
+        return ~known[episode]
+
+    @cached_property
+    def blank(self) -> BoolArray:
+        """(rows,) where there is no reward, and nobody has said what that means."""
+        missing = self.numbers("reward").missing
+        if self.mending.fill_reward is not None or not missing.any():
+            return np.zeros(self.n_rows, dtype=bool)
+        return missing if self.mending.open_episodes is None else missing & ~self.is_open
+
+    @cached_property
+    def rewards(self) -> FloatArray:
+        """(rows,) the reward; of blanks what was said, and 0 in open episodes."""
+        read, said = self.numbers("reward"), self.mending
+        values = read.values
+        if said.fill_reward is not None:
+            values = np.where(read.missing, said.fill_reward, values)
+        return values if said.open_episodes is None else np.where(self.is_open, 0.0, values)
+
     # --- order ---------------------------------------------------------------------------------------
 
     @cached_property
@@ -192,7 +231,14 @@ class LogTable:
 
     @cached_property
     def order(self) -> IntArray:
-        """(rows,) the user's rows sorted by episode, then step; rows that tie keep their order."""
+        """The user's rows sorted by episode, then step, without what is dropped; ties keep their order."""
+        if self.mending.open_episodes == "drop" and not self.is_open.all():
+            return self._order[~self.is_open[self._order]]
+        return self._order
+
+    @cached_property
+    def _order(self) -> IntArray:
+        """(rows,) the same of all rows."""
         episode, step = self.episode_keys, self.steps.values
         same = episode[1:] == episode[:-1]
         if bool(np.all((episode[1:] > episode[:-1]) | (same & (step[1:] >= step[:-1])))):
@@ -208,7 +254,7 @@ class LogTable:
     def offsets(self) -> IntArray:
         """(n + 1,) first sorted position of each episode, then the number of rows."""
         episode = self.episode_keys[self.order]
-        return np.concatenate([[0], np.flatnonzero(episode[1:] != episode[:-1]) + 1, [self.n_rows]])
+        return np.concatenate([[0], np.flatnonzero(episode[1:] != episode[:-1]) + 1, [len(episode)]])
 
     @cached_property
     def table_rows(self) -> TableRows:
@@ -223,7 +269,7 @@ class LogTable:
     @cached_property
     def inner(self) -> tuple[IntArray, IntArray]:
         """The user's rows of every two steps of an episode that follow each other."""
-        follows = np.ones(self.n_rows, dtype=bool)
+        follows = np.ones(len(self.order), dtype=bool)
         follows[self.offsets[:-1]] = False
         second = np.flatnonzero(follows)
         return self.order[second - 1], self.order[second]
@@ -253,7 +299,14 @@ class LogTable:
 
     @cached_property
     def terminated(self) -> BoolArray:
-        """(n,) whether each episode ended rather than being cut; a missing flag counts as False."""
+        """(n,) whether each episode ended rather than being cut, by flags and by what open episodes are."""
+        if self.mending.open_episodes != "cut":
+            return self.flagged_ends
+        return self.flagged_ends & ~self.is_open[self.last_rows]
+
+    @cached_property
+    def flagged_ends(self) -> BoolArray:
+        """(n,) whether each episode ended as the flags say; a missing flag counts as False."""
         last = self.last_rows
         if self.has("terminated"):
             return self.flags("terminated").values[last]
@@ -302,7 +355,7 @@ class LogTable:
         log = Trajectories._from_codes(
             codes[order],
             actions[order],
-            self.numbers("reward").values[order],
+            self.rewards[order],
             self.offsets,
             state_labels=state_labels,
             action_labels=action_labels,

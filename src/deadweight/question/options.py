@@ -147,7 +147,7 @@ class Options:
 
 # Arguments of the verbs, which a misspelt option may mean, and those of `deadweight.read`.
 ARGUMENTS = ("estimators", "drop", "baseline", "gamma", "interval", "level", "also", "background", "workers")
-READING = ("columns", "time_format", "fill_reward", "time_limit", "features")
+READING = ("columns", "time_format", "fill_reward", "open_episodes", "time_limit", "features")
 
 
 def read_options(given: Mapping[str, Any]) -> Options:

@@ -60,11 +60,14 @@ class Ends:
     def of(cls, block: Block) -> Ends:
         """Of the episodes of a block."""
         pairs, last = block.pairs(block.log.n_actions), block.flat(block.last)
-        longest = pairs[block.lengths == block.horizon, block.horizon - 1]
+        # Open episodes that are known to be cut neither ended nor went on.
+        known = block.log.terminated[block.rows]
+        ended = block.flat(block.last & known[:, None])
+        longest = pairs[known & (block.lengths == block.horizon), block.horizon - 1]
         return cls(
             block.n,
             block.horizon,
-            KeyedSums.of(block.flat(pairs), (~last).astype(np.float64), last.astype(np.float64)),
+            KeyedSums.of(block.flat(pairs), (~last).astype(np.float64), ended.astype(np.float64)),
             KeyedSums.of(longest, 1.0),
         )
 
@@ -137,10 +140,10 @@ def _ends_by_cell(x: FloatArray, log: Trajectories) -> Ends:
     cell = Bumps.fitted(x, CELLS).nearest(x)
     pairs = cell * log.n_actions + log.actions
     last = log.offsets[1:] - 1
-    ended = np.zeros(log.n_steps)
-    ended[last] = 1.0
-    at_limit = pairs[last[log.lengths == log.horizon]]
-    steps = KeyedSums.of(pairs, 1.0 - ended, ended)
+    went_on, ended = np.ones(log.n_steps), np.zeros(log.n_steps)
+    went_on[last], ended[last] = 0.0, log.terminated
+    at_limit = pairs[last[log.terminated & (log.lengths == log.horizon)]]
+    steps = KeyedSums.of(pairs, went_on, ended)
     return Ends(log.n_episodes, log.horizon, steps, KeyedSums.of(at_limit, 1.0))
 
 

@@ -17,6 +17,11 @@ from deadweight.typing import BoolArray
 
 Run = Callable[[LogTable], Found | None]
 LARGEST = 1e100
+NO_REWARD = "is blank in every row of the log: there is nothing to evaluate."
+NAME_THE_REWARD = (
+    "Name the column that holds the reward, for example --columns reward=points (in Python "
+    "columns={'reward': 'points'}), or fill it in."
+)
 NO_DURATIONS = (
     "Write how long each row took, in any unit; or give the column another name if it means something else: "
     "only a discount takes notice of durations."
@@ -134,9 +139,32 @@ def step_unreadable(table: LogTable) -> Found | None:
     return replace(found, fix=f"{dates}: {said}.{which}")
 
 
+def episode_open(table: LogTable) -> Found | None:
+    """Episodes without any reward, where nobody has said what they are: neither the user nor a flag."""
+    missing = table.numbers("reward").missing
+    if table.mending.open_episodes is not None or not missing.any() or (missing.all() and not table.is_part):
+        return None
+    unsaid = table.is_open[table.last_rows] & table.flagged_ends
+    if not unsaid.any():
+        return None
+    lengths = np.diff(table.offsets)
+    rows = np.sort(table.order[np.repeat(unsaid, lengths)])
+    return Found(
+        f"{table.called('reward')} is blank in every row of {int(unsaid.sum()):,} of "
+        f"{how_many(len(unsaid), 'episode')}: {table.episodes(rows)}. Such an episode is open: nobody knows "
+        "yet how it went.",
+        "Say what they are: --open cut (they were cut at their last row), --open drop (leave them out) or "
+        "--open zero (they ended, and earned nothing); in Python read with open_episodes='cut'.",
+        rows,
+    )
+
+
 def reward_missing(table: LogTable) -> Found | None:
     """A row without a reward, or NaN."""
-    rows = np.flatnonzero(table.numbers("reward").missing)
+    missing = table.numbers("reward").missing
+    if missing.all() and not table.is_part:
+        return Found(f"{table.called('reward')} {NO_REWARD}", NAME_THE_REWARD, np.flatnonzero(missing))
+    rows = np.flatnonzero(table.blank)
     if not rows.size:
         return None
     return Found(
@@ -238,6 +266,7 @@ CHECKS: tuple[Check[LogTable], ...] = (
     ),
     Check("DW304", "error", "Steps missing", ("step",), step_missing),
     Check("DW306", "error", "Steps that are not numbers", ("step",), step_unreadable),
+    Check("DW317", "error", "Open episodes", ("episode", "step", "reward"), episode_open),
     Check("DW305", "error", "Rewards missing", ("reward",), reward_missing),
     Check("DW307", "error", "Rewards that are not numbers", ("reward",), reward_unreadable),
     Check("DW308", "error", "Infinite rewards", ("reward",), reward_infinite),
