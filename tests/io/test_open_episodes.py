@@ -13,6 +13,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from stream.folders import mean_reward
 
 import deadweight as dw
 from deadweight.cli import run
@@ -21,6 +22,7 @@ from deadweight.io.mending import Mending
 from deadweight.io.open import open_log
 from deadweight.io.stream import open_stream
 from deadweight.sums.ends import inferred_limit
+from deadweight.sums.reduction import reduce_log
 
 COLUMNS: dict[str, list[Any]] = {
     "episode": [1, 1, 2, 2, 3, 3, 4, 4, 4, 5],
@@ -222,6 +224,18 @@ def test_a_stream_is_memory(tmp_path: Path, choice: str, limit: Any) -> None:
         assert stream.time_limit == log.time_limit
         assert stream.census.terminated == int(log.terminated.sum())
     assert found == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("blank", [None, float("nan")])
+def test_blanks_are_mended_in_every_pass(tmp_path: Path, blank: float | None) -> None:
+    columns = world()
+    known = [blank if reward is None else reward for reward in columns["reward"]]
+    table = pa.table({**columns, "reward": pa.array(known, pa.float64())})
+    pq.write_table(table, tmp_path / "log.parquet", row_group_size=17)
+    mean = sum(reward for reward in columns["reward"] if reward is not None) / len(known)
+    stream = open_stream(tmp_path, part_rows=50, mending=Mending(None, 0.0, "cut"), time_limit=None)
+    for _ in range(3):
+        assert reduce_log(stream, mean_reward)[0].mean == pytest.approx(mean, rel=1e-12)
 
 
 def test_where_an_open_episode_stops_says_nothing_of_a_time_limit() -> None:

@@ -50,6 +50,8 @@ def logs_of(
     """
     check_ids(fetched.table, part, place(files, part))
     if labels.plain:
+        # A reward that is no number is passed over unless values are looked at, and may have to be mended.
+        check = check or files.mending.of_rewards
         pieces = _plain_pieces(fetched.table, fetched.tail, part, labels, check)
         if pieces is not None:
             return pieces

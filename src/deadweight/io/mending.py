@@ -75,6 +75,11 @@ class Mending:
                 fix="For example open_episodes='cut': they were cut at their last row.",
             )
 
+    @property
+    def of_rewards(self) -> bool:
+        """Whether it says what blank rewards are."""
+        return self.fill_reward is not None or self.open_episodes is not None
+
     def kept(self, names: Mapping[str, str]) -> dict[str, str]:
         """Our name -> theirs of the columns that are read."""
         left_out = "behaviour_prob" if self.without_behaviour else None
