@@ -334,3 +334,27 @@ def test_a_mended_log_is_what_was_said(
     assert changes["DW317"]["rows"] == 3
     assert changes["DW305"]["rows"] == 4
     assert rows(dw.read(out)) == CHOICES[choice]
+
+
+def test_mending_does_not_say_what_nobody_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--fill-reward alone fills no open episode, and nothing in a log without any reward."""
+    path, out = sources(tmp_path)["csv"], tmp_path / "out.parquet"
+    assert run(["doctor", str(path), "--fill-reward", "0", "--fix", str(out), "--json"]) == 1
+    shown = json.loads(capsys.readouterr().out)
+    assert {one["code"]: one["rows"] for one in shown["changes"] if one["code"]} == {"DW305": 4}
+    assert [one["code"] for one in shown["left"]["findings"] if one["severity"] == "error"] == ["DW317"]
+    table = pq.read_table(out)
+    blank = {
+        e for e, r in zip(*(table[n].to_pylist() for n in ("episode", "reward")), strict=True) if r is None
+    }
+    assert blank == {3, 5}
+    (tmp_path / "none.csv").write_text("episode,step,state,action,reward\n1,0,0,0,\n2,0,0,1,\n")
+    for said in ([], ["--fill-reward", "0"], ["--open", "zero"], ["--fill-reward", "0", "--open", "cut"]):
+        assert run(["doctor", str(tmp_path / "none.csv"), *said, "--fix", str(out), "--json"]) == 1
+        shown = json.loads(capsys.readouterr().out)
+        assert not {"DW305", "DW317"} & {one["code"] for one in shown["changes"]}
+        assert pq.read_table(out)["reward"].null_count == 2
+    assert run(["doctor", str(tmp_path / "none.csv"), "--open", "zero"]) == 1
+    assert (
+        f"Run: deadweight doctor {tmp_path / 'none.csv'} --open zero --rows DW305" in capsys.readouterr().out
+    )

@@ -55,11 +55,7 @@ def doctor(request: Request) -> int:
             if request.rows is not None:
                 return _show_rows(table, found, request.rows)
             if request.fix is not None:
-                as_it_came = open_table(
-                    str(source), given.renames, features=given.patterns, tell=_told_before
-                )
-                mended = mend(table, as_it_came, given.mending, given.limit)
-                return _write(request.fix, mended, request.json)
+                return _write(request.fix, mend(table, given.limit), request.json)
     except DeadweightError as error:
         if not request.json:
             raise
@@ -70,10 +66,6 @@ def doctor(request: Request) -> int:
     else:
         tell_words(found.written(commands))
     return 0 if found.ok else FOUND_ERRORS
-
-
-def _told_before(assumption: str) -> None:
-    """What is read a second time was told the first time."""
 
 
 def _check_name(path: Path) -> None:

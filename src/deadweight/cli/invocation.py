@@ -108,7 +108,9 @@ class Invocation:
         """The command that mends a finding, or that shows what it is about."""
         if finding.code == "DW317":
             return replace(self, open_episodes="cut").command("doctor")
-        if finding.code == "DW305" and "--fill-reward" in finding.fix:
+        if finding.code == "DW305":
+            if "--fill-reward" not in finding.fix:  # no row has one: there is nothing to fill
+                return self.command("doctor", "--rows", finding.code)
             return replace(self, fill_reward=0.0).command("doctor")
         if finding.code == "DW306" and table is not None:
             formats = fitting_formats(table.arrow("step"))

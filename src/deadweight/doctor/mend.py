@@ -25,7 +25,7 @@ from deadweight.io.mending import Mending, OpenEpisodes
 from deadweight.io.schema import FLAGS
 from deadweight.io.table import LogTable, open_table
 from deadweight.sums.ends import TimeLimit
-from deadweight.typing import FloatArray
+from deadweight.typing import BoolArray, FloatArray
 
 REWRITTEN: dict[str, tuple[str, Callable[[FloatArray], FloatArray]]] = {
     "DW403": ("logarithms were turned into probabilities", np.exp),
@@ -70,21 +70,21 @@ class Mended:
     diagnosis: Diagnosis
 
 
-def mend(table: LogTable, as_it_came: LogTable, mending: Mending, time_limit: TimeLimit = "infer") -> Mended:
+def mend(table: LogTable, time_limit: TimeLimit = "infer") -> Mended:
     """The mended table.
 
     Args:
-      table: the log's table, read with `mending`.
-      as_it_came: the same, read without.
-      mending: what the user lets us change.
+      table: the log's table, with what the user lets us change in it.
       time_limit: as for `deadweight.read`.
     """
     import pyarrow as pa
 
     columns = {ours: table.arrow(ours) for ours in table.names}
-    changes = [*_renames(table), *_as_said(as_it_came, mending)]
-    if mending.fill_reward is not None and not table.numbers("reward").unreadable.any():
-        columns["reward"] = _filled(table, mending.fill_reward)
+    changes = [*_renames(table), *_as_said(table)]
+    fill, value = _to_fill(table), table.mending.fill_reward
+    if value is not None and fill.any() and not table.numbers("reward").unreadable.any():
+        filled = np.where(fill, value, table.numbers("reward").values)
+        columns["reward"] = pa.array(filled, pa.float64(), from_pandas=True)
     for name in NUMBERS:
         if table.has(name) and table.numbers(name).from_text and not table.numbers(name).unreadable.any():
             columns[name] = pa.array(read_numbers(columns[name]).values, from_pandas=True)
@@ -106,17 +106,19 @@ def mend(table: LogTable, as_it_came: LogTable, mending: Mending, time_limit: Ti
         keep = np.setdiff1d(np.arange(table.n_rows), found[TWICE].all_rows)
         rows = rows.take(keep)
         changes.append(Change(TWICE, "", found[TWICE].count, "rows equal to another were removed"))
-    return _with_ends(rows, features, changes, time_limit, mending.open_episodes)
+    return _with_ends(rows, features, changes, time_limit, table.mending.open_episodes)
 
 
-def _filled(table: LogTable, value: float) -> Any:
-    """The rewards with `value` for blanks; open episodes stay blank until it is known how all others end."""
-    import pyarrow as pa
-
-    numbers = table.numbers("reward")
-    said = table.mending.open_episodes is not None
-    blank = numbers.missing & ~table.is_open if said else numbers.missing
-    return pa.array(np.where(blank, value, numbers.values), from_pandas=True)
+def _to_fill(table: LogTable) -> BoolArray:
+    """(rows,) blank rewards that are filled; open episodes stay blank until it is known how others end."""
+    missing = table.numbers("reward").missing
+    if table.mending.fill_reward is None or missing.all():
+        return np.zeros(table.n_rows, dtype=bool)
+    if table.mending.open_episodes is not None:
+        return missing & ~table.is_open
+    filled = missing.copy()
+    filled[table.unsaid_rows] = False
+    return filled
 
 
 def _renames(table: LogTable) -> list[Change]:
@@ -128,19 +130,16 @@ def _renames(table: LogTable) -> list[Change]:
     return changes
 
 
-def _as_said(as_it_came: LogTable, mending: Mending) -> list[Change]:
+def _as_said(table: LogTable) -> list[Change]:
     """What the user asked for, and how many rows it concerned."""
-    changes = []
-    blank = int(as_it_came.numbers("reward").missing.sum())
-    if mending.open_episodes is not None and blank:
-        n_open = int(as_it_came.is_open.sum())
-        changes.append(Change(OPEN, "reward", n_open, SAID[mending.open_episodes]))
-        blank -= n_open
-    if mending.fill_reward is not None:
-        changes.append(Change("DW305", "reward", blank, f"blank rewards became {mending.fill_reward:g}"))
-    if mending.time_format is not None:
-        what = f"dates were read as {mending.time_format}"
-        changes.append(Change("DW306", "step", as_it_came.n_rows, what))
+    said, changes = table.mending, []
+    if said.open_episodes is not None:
+        changes.append(Change(OPEN, "reward", int(table.is_open.sum()), SAID[said.open_episodes]))
+    if said.fill_reward is not None:
+        filled = int(_to_fill(table).sum())
+        changes.append(Change("DW305", "reward", filled, f"blank rewards became {said.fill_reward:g}"))
+    if said.time_format is not None:
+        changes.append(Change("DW306", "step", table.n_rows, f"dates were read as {said.time_format}"))
     return [change for change in changes if change.rows]
 
 
@@ -158,7 +157,8 @@ def _with_ends(
     diagnosis = examine(own, None, time_limit)
     if not diagnosis.ok:
         return Mended(rows, tuple(change for change in changes if change.code != OPEN), diagnosis)
-    rows = _replaced(rows, "reward", pa.array(own.rewards))
+    if own.is_open.any():
+        rows = _replaced(rows, "reward", pa.array(own.rewards))
     if own.says_ends:
         rows = _flagged(rows, own)
     else:

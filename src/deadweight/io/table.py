@@ -298,6 +298,18 @@ class LogTable:
         return self.has("terminated") or self.has("truncated")
 
     @cached_property
+    def unsaid(self) -> BoolArray:
+        """(n,) open episodes of which neither the user nor a flag says what they are."""
+        if self.mending.open_episodes is not None:
+            return np.zeros(len(self.offsets) - 1, dtype=bool)
+        return self.is_open[self.last_rows] & self.flagged_ends
+
+    @property
+    def unsaid_rows(self) -> IntArray:
+        """The user's rows of these."""
+        return np.sort(self.order[np.repeat(self.unsaid, np.diff(self.offsets))])
+
+    @cached_property
     def terminated(self) -> BoolArray:
         """(n,) whether each episode ended rather than being cut, by flags and by what open episodes are."""
         if self.mending.open_episodes != "cut":

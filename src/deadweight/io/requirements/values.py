@@ -142,17 +142,13 @@ def step_unreadable(table: LogTable) -> Found | None:
 def episode_open(table: LogTable) -> Found | None:
     """Episodes without any reward, where nobody has said what they are: neither the user nor a flag."""
     missing = table.numbers("reward").missing
-    if table.mending.open_episodes is not None or not missing.any() or (missing.all() and not table.is_part):
+    if not missing.any() or (missing.all() and not table.is_part) or not table.unsaid.any():
         return None
-    unsaid = table.is_open[table.last_rows] & table.flagged_ends
-    if not unsaid.any():
-        return None
-    lengths = np.diff(table.offsets)
-    rows = np.sort(table.order[np.repeat(unsaid, lengths)])
+    rows = table.unsaid_rows
     return Found(
-        f"{table.called('reward')} is blank in every row of {int(unsaid.sum()):,} of "
-        f"{how_many(len(unsaid), 'episode')}: {table.episodes(rows)}. Such an episode is open: nobody knows "
-        "yet how it went.",
+        f"{table.called('reward')} is blank in every row of {int(table.unsaid.sum()):,} of "
+        f"{how_many(len(table.unsaid), 'episode')}: {table.episodes(rows)}. Such an episode is open: nobody "
+        "knows yet how it went.",
         "Say what they are: --open cut (they were cut at their last row), --open drop (leave them out) or "
         "--open zero (they ended, and earned nothing); in Python read with open_episodes='cut'.",
         rows,
