@@ -358,3 +358,23 @@ def test_mending_does_not_say_what_nobody_said(tmp_path: Path, capsys: pytest.Ca
     assert (
         f"Run: deadweight doctor {tmp_path / 'none.csv'} --open zero --rows DW305" in capsys.readouterr().out
     )
+
+
+def test_rows_count_on_over_episodes_that_are_left_out() -> None:
+    """What is given for every row of the table fits a log without its open episodes."""
+    table = {
+        "episode": ["b", "b", "a", "c"],
+        "step": [1, 0, 0, 0],
+        "state": [0, 0, 0, 0],
+        "action": [0, 1, 0, 1],
+        "reward": [1.0, 0.0, None, 3.0],
+        "terminated": [True, False, True, True],
+    }
+    log = dw.read(table, open_episodes="drop")
+    assert log.rows is not None
+    assert log.rows.tolist() == [1, 0, 3]
+    pi_e = dw.RowPolicy([[0.1, 0.9], [0.2, 0.8], [0.3, 0.7], [0.4, 0.6]])
+    whole = dw.estimate("IS", log, pi_e, [[0.5, 0.5]], interval=None)
+    kept = dw.RowPolicy([[0.1, 0.9], [0.2, 0.8], [0.4, 0.6]])  # the rows that are left, as in the table
+    assert whole.value == dw.estimate("IS", log, kept, [[0.5, 0.5]], interval=None).value
+    assert whole.value == pytest.approx((0.8 / 0.5 * 0.1 / 0.5 * 1.0 + 0.6 / 0.5 * 3.0) / 2, rel=1e-12)

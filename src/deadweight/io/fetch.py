@@ -69,7 +69,8 @@ def only_part(files: ParquetFiles, part: Part) -> Trajectories:
     """The log of a single part, which knows the rows of its files that its steps came from."""
     log = copy(whole_part(files, part, None))
     # Row groups have been put in the order of their episodes; users count as in the files.
-    log._table_rows = TableRows.whole(files.rows_of(part)[log.rows], log.n_episodes)
+    rows = files.rows_of(part)
+    log._table_rows = TableRows.whole(rows[log.rows], len(rows), log.n_episodes)
     return log
 
 

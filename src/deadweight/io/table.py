@@ -259,7 +259,7 @@ class LogTable:
     @cached_property
     def table_rows(self) -> TableRows:
         """Where the steps of the log are in the table."""
-        return TableRows.whole(self.order, len(self.offsets) - 1)
+        return TableRows.whole(self.order, self.n_rows, len(self.offsets) - 1)
 
     @property
     def last_rows(self) -> IntArray:

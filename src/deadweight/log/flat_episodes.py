@@ -92,7 +92,7 @@ class FlatEpisodes(Labelled):
     @property
     def order_of_rows(self) -> TableRows:
         """What is given row by row is matched by: rows of the table; without one, the log's own."""
-        return self._table_rows or TableRows.whole(np.arange(self.n_steps), self.n_episodes)
+        return self._table_rows or TableRows.whole(np.arange(self.n_steps), self.n_steps, self.n_episodes)
 
     @property
     def policies(self) -> Mapping[str, Any]:

@@ -30,9 +30,9 @@ class TableRows:
     n_episodes: int
 
     @classmethod
-    def whole(cls, rows: IntArray, n_episodes: int) -> TableRows:
-        """Those of a log that has all rows of its table."""
-        return cls(frozen(rows), frozen(np.arange(n_episodes)), len(rows), n_episodes)
+    def whole(cls, rows: IntArray, n_rows: int, n_episodes: int) -> TableRows:
+        """Those of a log as it was read: all rows of its table, or those that were not left out."""
+        return cls(frozen(rows), frozen(np.arange(n_episodes)), n_rows, n_episodes)
 
     @property
     def order(self) -> tuple[IntArray, IntArray]:
