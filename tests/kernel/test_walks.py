@@ -344,7 +344,8 @@ def test_columns_of_any_type(watched: Watched, dtype: Any) -> None:
 
 
 @needs_kernel
-def test_scattered_columns_are_left_to_numpy(watched: Watched) -> None:
+def test_scattered_columns(watched: Watched) -> None:
+    """Rewards in several pieces are left to numpy; flags of steps are put in order, and lie in one."""
     log = make_log(LENGTHS["ragged"])
     rewards = np.repeat(log.rewards, 2)[::2]
     same = dw.Trajectories(log.states, log.actions, rewards, log.offsets)
@@ -354,4 +355,4 @@ def test_scattered_columns_are_left_to_numpy(watched: Watched) -> None:
     before, flags = watched.summed, np.repeat(np.arange(log.n_steps) % 3 == 0, 2)[::2]
     ours, theirs = both(log, *make_policies(), STATE_BASED, drop=flags)
     np.testing.assert_allclose(ours, theirs, rtol=1e-12)
-    assert watched.summed == before
+    assert watched.summed > before

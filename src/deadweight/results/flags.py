@@ -98,7 +98,8 @@ FIRST = {
     "model-unsettled": _STATES,
     "late-reward": "compare with WIS, which weighs whole episodes.",
     "behaviour-filled": "give the policy of every old policy, or log its probabilities.",
-    "infinite-variance": _ALIKE,
+    "infinite-variance": "log with an old policy that acts more like the new one; more of the same log does "
+    "not help.",
     "heavy-tail": _ALIKE,
     "low-ess-undropped": "check that the states show everything that rewards and transitions depend on: too "
     "few effective episodes are left to notice if they do not.",

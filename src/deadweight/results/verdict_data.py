@@ -31,7 +31,7 @@ class Verdict(Result):
       >>> lift = deterministic_lift(7)
       >>> found = evaluate(lift.sample(1000), lift.pi_e, lift.pi_b, ["BEHAVIOUR", "WIS"]).verdict
       >>> found.answer, found.difference > 0, len(found.reasons)
-      ('better', True, 1)
+      ('better', True, 2)
     """
 
     answer: str
