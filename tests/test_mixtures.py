@@ -227,8 +227,23 @@ def test_a_world_that_has_changed_is_seen():
     assert found["late"].drifted
     assert found["late"].steps_z > 0
     assert re.search("bring more", found["late"].drift)
-    codes = [one.code for one in dw.doctor(frame(log))]
-    assert {"DW249", "DW250"} <= set(codes)
+    said = {one.code: one for one in dw.doctor(frame(log))}
+    assert {"DW249", "DW250"} <= set(said)
+    assert "No verdict" in said["DW250"].fix
+
+
+def test_old_policies_are_listed_by_their_ids():
+    """Weeks came as 5, 6, 9, 11, 0, in the order of the table."""
+    weeks = [5, 6, 9, 11, 0]
+    table = {
+        "episode": range(10),
+        "step": [0] * 10,
+        "state": [0] * 10,
+        "action": [0, 1] * 5,
+        "reward": [1.0] * 10,
+    }
+    said = {one.code: one.problem for one in dw.doctor(table | {"behaviour_id": weeks * 2})}
+    assert re.findall(r"(\d+) 2 episodes", said["DW249"]) == ["0", "5", "6", "9", "11"]
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ MOST_NAMED = 10
 
 
 def several(case: Case) -> Found | None:
-    """The old policies with their shares."""
-    found = old_policies(case.log)
+    """The old policies with their shares, in the order of their ids."""
+    found = sorted(old_policies(case.log), key=lambda one: (isinstance(one.id, str), one.id))
     if len(found) < 2:
         return None
     named = [
@@ -42,8 +42,9 @@ def drifted(case: Case) -> Found | None:
     return Found(
         f"Old policies must have met the same world; with {show(found[0].id)} {found[0].drift}"
         + (f", and {len(found) - 1:,} more differ." if len(found) > 1 else "."),
-        "Find out what changed between them (patients, prices, the reward); evaluate on the episodes of one "
-        "of them if it matters.",
+        "No verdict is given on all of them together. Find out what changed between them (patients, prices, "
+        "the reward); evaluate the episodes of one of them alone, or add what changed (week, site) to the "
+        "state.",
         rows,
     )
 
