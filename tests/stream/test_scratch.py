@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import shutil
 import tempfile
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,8 @@ import deadweight as dw
 from deadweight.errors import EstimationError
 from deadweight.io import scratch as scratch_module
 from deadweight.io import stream as stream_module
-from deadweight.io.scratch import Kept
+from deadweight.io.part_log import CommonLabels
+from deadweight.io.scratch import Kept, Shelf
 from deadweight.io.stream import Stream, open_stream
 from deadweight.values.crossfit import counts_by_fold
 
@@ -94,7 +97,7 @@ def test_a_full_disk_costs_time_only(
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(np, "save", full)
+    monkeypatch.setattr(scratch_module, "write_column", full)
     assert evaluated(open_stream(folder, part_rows=200)) == expected
 
 
@@ -111,6 +114,61 @@ def test_the_folder_goes_with_the_work_and_with_its_errors(tmp_path: Path, tempo
     with pytest.raises(EstimationError, match=r"1,?000"), stream_of(folder) as log:
         dw.estimate("WDR", log, *policies(), cross_fit=1_000)
     assert not list(temporary.iterdir())
+
+
+def a_shelf(log: dw.Trajectories) -> Shelf:
+    labels = CommonLabels(log.state_labels, log.action_labels)
+    return Shelf(tempfile.mkdtemp(), labels)
+
+
+def test_two_threads_that_keep_the_same_part_lose_nothing(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = dw.Trajectories.from_episodes([[(0, 0, 1.0), (1, 1, 0.0)]] * 5)
+    shelf, write_one = a_shelf(log), Shelf._write
+    second = threading.Thread(target=shelf.keep, args=(0, [log]))
+
+    def written(own: Shelf, *arguments: Any) -> Any:
+        if threading.current_thread() is not second:  # in the middle of the first, the other keeps all of it
+            second.start()
+            second.join()
+        return write_one(own, *arguments)
+
+    monkeypatch.setattr(Shelf, "_write", written)
+    shelf.keep(0, [log])
+    kept = shelf.kept(0)
+    assert kept is not None
+    assert [one.n_episodes for one in kept.logs] == [5]
+    assert [place.name for place in Path(shelf.folder).iterdir()] == ["part-0"], "the slower one left nothing"
+
+
+def emptied(part: Path) -> None:
+    shutil.rmtree(part)
+    part.mkdir()
+
+
+def shortened(part: Path) -> None:
+    rewards = part / "0" / "rewards.f8"
+    rewards.write_bytes(rewards.read_bytes()[:-8])
+
+
+def without_a_column(part: Path) -> None:
+    (part / "0" / "propensities.f8").unlink()
+
+
+def without_a_log(part: Path) -> None:
+    shutil.rmtree(part / "0")
+
+
+@pytest.mark.parametrize("damage", [emptied, shortened, without_a_column, without_a_log])
+def test_a_part_that_is_no_longer_whole_is_not_kept(damage: Any, temporary: Path) -> None:
+    log = dw.Trajectories.from_episodes([[(0, 0, 1.0), (1, 1, 0.0)]] * 5)
+    shelf = a_shelf(log.with_propensities(np.full(10, 0.5)))
+    shelf.keep(0, [log.with_propensities(np.full(10, 0.5))])
+    assert shelf.kept(0) is not None
+    damage(Path(shelf.folder) / "part-0")
+    assert shelf.kept(0) is None
+    shelf.keep(0, [log])  # nobody minds
 
 
 def stream_of(folder: Path) -> Any:

@@ -9,7 +9,7 @@ decoded again.
 
 from __future__ import annotations
 
-import os
+import json
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -32,6 +32,12 @@ COLUMNS = ("rewards", "propensities", "target_probs", "durations")
 BY_EPISODE = ("offsets", "terminated", "_last_successor")
 HAS_NEXT_STATES = "has_next_states"
 IDS = "behaviour_ids"
+# Of a part, written last: for each of its logs the files with their bytes.
+MANIFEST = "manifest.json"
+
+
+class Damaged(Exception):
+    """A file of a part that does not hold what was written."""
 
 
 class Scratch:
@@ -102,61 +108,69 @@ class Shelf:
     labels: CommonLabels
 
     def keep(self, part: int, logs: Sequence[Trajectories]) -> None:
-        """Write a part, whole or not at all: where the disk is full it will be decoded again."""
+        """Write a part, whole or not at all: where the disk is full it will be decoded again.
+
+        Whoever else keeps the same part at the same time, in this process or another, has a folder of its
+        own until it is whole; the first to be done gives it its name.
+        """
         place = self._place(part)
         if place.exists():
             return
-        own = Path(f"{place}.{os.getpid()}")
+        unfinished = None
         try:
-            own.mkdir()
-            for number, log in enumerate(logs):
-                self._write(log, own / str(number))
-            own.rename(place)
+            unfinished = Path(tempfile.mkdtemp(prefix=f"{place.name}.", dir=self.folder))
+            pieces = [self._write(log, unfinished / str(number)) for number, log in enumerate(logs)]
+            (unfinished / MANIFEST).write_text(json.dumps(pieces), encoding="utf-8")
+            unfinished.rename(place)
         except OSError:
-            shutil.rmtree(own, ignore_errors=True)
+            if unfinished is not None:
+                shutil.rmtree(unfinished, ignore_errors=True)
 
     def kept(self, part: int) -> Kept | None:
-        """A part, its columns mapped; None where it has not been kept."""
+        """A part, its columns mapped; None where it has not been kept, or is no longer as it was written."""
         place = self._place(part)
         try:
-            pieces = sorted(os.listdir(place), key=int)
-        except FileNotFoundError:
+            pieces = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
+            return Kept([self._log(place / str(number), sizes) for number, sizes in enumerate(pieces)])
+        except (FileNotFoundError, Damaged):
             return None
-        return Kept([self._log(place / piece) for piece in pieces])
 
     def _place(self, part: int) -> Path:
         return Path(self.folder) / f"part-{part}"
 
-    def _write(self, log: Trajectories, place: Path) -> None:
+    def _write(self, log: Trajectories, place: Path) -> dict[str, int]:
+        """The names of the files that hold a log, with their bytes."""
         place.mkdir()
         types = map(code_type, (len(self.labels.states), len(self.labels.actions)))
-        for name, kind in zip(CODES, types, strict=True):
-            write_column(place, name, getattr(log, name).astype(kind))
-        for name in (*COLUMNS, *BY_EPISODE):
-            column = getattr(log, name)
-            if column is not None:
-                write_column(place, name, column)
-        write_column(place, HAS_NEXT_STATES, np.array([log.has_next_states]))
+        columns = {name: getattr(log, name).astype(kind) for name, kind in zip(CODES, types, strict=True)}
+        columns |= {name: getattr(log, name) for name in (*COLUMNS, *BY_EPISODE)}
+        columns[HAS_NEXT_STATES] = np.array([log.has_next_states])
         if log.behaviour_ids is not None:
-            write_column(place, IDS, np.array(log.behaviour_ids.tolist()))
+            columns[IDS] = np.array(log.behaviour_ids.tolist())
+        return dict(write_column(place, name, one) for name, one in columns.items() if one is not None)
 
-    def _log(self, place: Path) -> Trajectories:
-        return log_of_columns({path.stem: map_column(path) for path in place.iterdir()}, self.labels)
+    def _log(self, place: Path, sizes: Mapping[str, int]) -> Trajectories:
+        paths = [place / name for name in sizes]
+        return log_of_columns({path.stem: map_column(path, sizes[path.name]) for path in paths}, self.labels)
 
 
-def write_column(place: Path, name: str, column: AnyArray) -> None:
-    """The bytes of a column; what they are stands in the name of the file.
+def write_column(place: Path, name: str, column: AnyArray) -> tuple[str, int]:
+    """Write the bytes of a column; the name of the file, which says what they are, and how many there are.
 
     Not `np.save`: its headers are read by Python's parser, which several threads at once confuse before
     Python 3.11.8 (python/cpython#106905).
     """
-    column.tofile(place / f"{name}.{column.dtype.str[1:]}")
+    file = f"{name}.{column.dtype.str[1:]}"
+    column.tofile(place / file)
+    return file, column.nbytes
 
 
-def map_column(path: Path) -> AnyArray:
-    """A column as it was written, mapped; a file without bytes cannot be."""
+def map_column(path: Path, size: int) -> AnyArray:
+    """A column of so many bytes as it was written, mapped; a file without bytes cannot be."""
+    if path.stat().st_size != size:
+        raise Damaged(path)
     kind = np.dtype(path.suffix[1:])
-    return np.memmap(path, dtype=kind, mode="r") if path.stat().st_size else np.empty(0, kind)
+    return np.memmap(path, dtype=kind, mode="r") if size else np.empty(0, kind)
 
 
 def log_of_columns(found: Mapping[str, AnyArray], labels: CommonLabels) -> Trajectories:
