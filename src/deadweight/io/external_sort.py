@@ -7,7 +7,6 @@ rows that wait to be written, disk one copy of the columns that are needed.
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -16,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from deadweight.basics.temporary import NO_ROOM
 from deadweight.errors import DataError
 from deadweight.io.parquet import ParquetFiles
 from deadweight.io.part_ids import share_of
@@ -49,7 +49,7 @@ def by_episode(
     try:
         sizes = _scatter(files, paths, progress)
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        if error.errno not in NO_ROOM:
             raise
         raise DataError(
             f"The episodes of this log are scattered over its files, and there is no room in {str(folder)!r} "

@@ -4,7 +4,7 @@ A default table takes five passes over a log. Decoding Parquet five times is mor
 so the first of several passes leaves every part in a temporary folder (`TMPDIR` says where): states and
 actions in as few bytes as their numbers need, everything else as it is in memory. Later passes map these
 files. What they read is what the first pass read, to the bit. Where there is no room for it, parts are
-decoded again.
+decoded again; a folder that the user named and that takes no files is an error.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from deadweight.basics.temporary import NoRoom, TemporaryFolder
 from deadweight.io.label_columns import as_labels
 from deadweight.io.part_log import CommonLabels
 from deadweight.log.trajectories import Trajectories
@@ -44,32 +46,35 @@ class Scratch:
     """A temporary folder, made when there is something to keep; it goes with `close`, or with this object."""
 
     def __init__(self) -> None:
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: TemporaryFolder | None = None
         self._shelves: dict[tuple[str, ...], Shelf | None] = {}
+        self._lock = threading.Lock()
 
     def shelf(self, columns: Sequence[str], rows: int, labels: CommonLabels) -> Shelf | None:
         """A place for the parts of a log with these columns; None where so many rows find no room."""
         key = tuple(columns)
-        if key not in self._shelves:
-            self._shelves[key] = self._made(rows * row_bytes(columns, labels), labels)
-        return self._shelves[key]
+        with self._lock:
+            if key not in self._shelves:
+                self._shelves[key] = self._made(rows * row_bytes(columns, labels), labels)
+            return self._shelves[key]
 
     def _made(self, size: int, labels: CommonLabels) -> Shelf | None:
         try:
-            if size > SHARE * shutil.disk_usage(tempfile.gettempdir()).free:
-                return None
             if self._folder is None:
-                self._folder = tempfile.TemporaryDirectory(prefix="deadweight-", ignore_cleanup_errors=True)
-            return Shelf(tempfile.mkdtemp(dir=self._folder.name), labels)
-        except OSError:
+                self._folder = TemporaryFolder()
+            if size > SHARE * shutil.disk_usage(self._folder.path).free:
+                return None
+            return Shelf(tempfile.mkdtemp(dir=self._folder.path), labels)
+        except (NoRoom, OSError):
             return None
 
     def close(self) -> None:
         """Remove everything; for whoever asks again it begins anew."""
-        self._shelves.clear()
-        if self._folder is not None:
-            self._folder.cleanup()
-            self._folder = None
+        with self._lock:
+            self._shelves.clear()
+            if self._folder is not None:
+                self._folder.close()
+                self._folder = None
 
 
 def row_bytes(columns: Sequence[str], labels: CommonLabels) -> int:

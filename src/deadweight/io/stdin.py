@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from deadweight.basics.temporary import NO_ROOM, TemporaryFolder, no_folder
 from deadweight.errors import DeadweightError
 from deadweight.io.findings import LogProblem
 
@@ -37,8 +37,8 @@ def from_stdin(source: Any) -> Iterator[Any]:
     given = sys.stdin  # None in a program that was started without
     if given is not None and given.isatty():  # else it looks as if the program had stopped
         sys.stderr.write("Waiting for a log on standard input; Ctrl-D ends it.\n")
-    with tempfile.TemporaryDirectory(prefix="deadweight-") as folder:
-        path = _kept(BytesIO() if given is None else given.buffer, Path(folder))
+    with closing(TemporaryFolder()) as folder:
+        path = _kept(BytesIO() if given is None else given.buffer, folder.path)
         try:
             yield path
         except DeadweightError as error:
@@ -55,9 +55,14 @@ def _kept(stream: BinaryIO, folder: Path) -> Path:
         )
     name = next((name for magic, name in KINDS if head.startswith(magic)), "log.csv")
     path = folder / name
-    with path.open("wb") as file:
-        file.write(head)
-        shutil.copyfileobj(stream, file)
+    try:
+        with path.open("wb") as file:
+            file.write(head)
+            shutil.copyfileobj(stream, file)
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        raise no_folder("", str(folder.parent), error) from None
     return path
 
 

@@ -7,8 +7,8 @@ checks and, up to the order of additions, same numbers as for the log in memory.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any, overload
 import numpy as np
 
 from deadweight.basics.progress import Pass
+from deadweight.basics.temporary import TemporaryFolder
 from deadweight.errors import OptionError, assume
 from deadweight.io.columns import read_numbers
 from deadweight.io.counted import count_stream
@@ -61,7 +62,7 @@ class Stream(Stored):
         parts: Sequence[Part],
         labels: CommonLabels,
         executor: Executor,
-        holder: Any = None,
+        holder: TemporaryFolder | None = None,
         time_limit: TimeLimit = None,
         tell: Callable[[str], None] = assume,
         scratch: Scratch | None = None,
@@ -340,18 +341,21 @@ def open_stream(
             fix="Check how the log was written or filtered.",
         )
     ordered = in_order(groups) if sortable else None
-    holder: Any = None
-    if ordered is None:
-        if sort is False:
-            raise scattered(shown)
-        holder = tempfile.TemporaryDirectory(prefix="deadweight-")
-        rows = sum(group.rows for group in groups)
-        sorting = Pass(rows, "sorting", counted=False)
-        files, parts = by_episode(files, rows, part_rows, Path(holder.name), sorting.done)
-    else:
-        parts = cut(ordered, part_rows)
+    if ordered is None and sort is False:
+        raise scattered(shown)
     executor = executor or InProcess()
-    labels = common_labels(files, parts, executor)
+    with ExitStack() as on_error:  # whoever keeps an error keeps this frame, and would keep the copy
+        holder = None
+        if ordered is None:
+            holder = TemporaryFolder()
+            on_error.callback(holder.close)
+            rows = sum(group.rows for group in groups)
+            sorting = Pass(rows, "sorting", counted=False)
+            files, parts = by_episode(files, rows, part_rows, holder.path, sorting.done)
+        else:
+            parts = cut(ordered, part_rows)
+        labels = common_labels(files, parts, executor)
+        on_error.pop_all()
     return Stream(files, parts, labels, executor, holder, wanted, tell, scratch)
 
 
