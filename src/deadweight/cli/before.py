@@ -7,40 +7,42 @@ exist must not come to light afterwards.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
+from deadweight.basics.atomic import is_printed, probe
 from deadweight.errors import OptionError, OutputError, did_you_mean
+from deadweight.io.folders import list_folder
 from deadweight.io.policy_files import require_file
 from deadweight.io.sizes import unreadable
 
 BEHAVIOURS = ("column", "counts", "learned")
-NEW = ".deadweight.{}.tmp"
 
 
-def check_file(path: Path, option: str = "--report", read: Sequence[Path | None] = ()) -> None:
-    """Refuse a file that could not be written, by making one beside it, or that is one of those `read`."""
-    found = unreadable(path)
+def check_file(path: Path, option: str = "--report", read: Sequence[Path] = (), json: bool = False) -> None:
+    """Refuse a file that could not be written, by trying, or that is one of those `read`.
+
+    `json` says whether standard output is taken by a document.
+    """
+    fix = "Name a file in a folder that exists and may be written to."
     try:
-        if any(not found and other and not unreadable(other) and path.samefile(other) for other in read):
-            raise OutputError(f"{option} {str(path)!r} would replace the input.", fix="Name another file.")
-        if found and found != "no such file":
-            raise OutputError(f"{option} {str(path)!r} could not be written: {found}.", fix="Name a file.")
-        if not found and path.is_dir():
-            raise OutputError(
-                f"{option} {str(path)!r} could not be written: it is a folder.", fix="Name a file in it."
-            )
-        # As long a name as that of the temporary file which later becomes this one.
-        _try(path.with_name(f".{path.name}" + NEW.format(os.getpid())))
+        probe(path)
+        wrong = json and is_printed(path) and "it is standard output, where --json prints its document"
     except (OSError, ValueError) as error:
-        if isinstance(error, OutputError):
-            raise
-        raise OutputError(
-            f"{option} {str(path)!r} could not be written: {getattr(error, 'strerror', None) or error}.",
-            fix="Name a file in a folder that exists and may be written to.",
-        ) from None
+        wrong = getattr(error, "strerror", None) or str(error)
+    if wrong:
+        raise OutputError(f"{option} {str(path)!r} could not be written: {wrong}.", fix=fix)
+    if any(_is_part_of(path, log) for log in read if path.exists()):
+        raise OutputError(f"{option} {str(path)!r} would replace the input.", fix="Name another file.")
+
+
+def _is_part_of(path: Path, log: Path) -> bool:
+    """Whether a file is a log, or one of those of a folder."""
+    if unreadable(log):
+        return False
+    return path.samefile(log) or (
+        log.is_dir() and path.resolve() in map(Path.resolve, list_folder(log).files)
+    )
 
 
 def check_behaviour(choice: str) -> None:
@@ -81,11 +83,3 @@ def check_number(value: float, option: str) -> None:
         raise OptionError(
             f"{option} must be a finite number; found {value}.", fix=f"For example {option} 0.5."
         )
-
-
-def _try(path: Path) -> None:
-    try:
-        path.write_bytes(b"")
-    finally:
-        with suppress(OSError, ValueError):
-            path.unlink(missing_ok=True)

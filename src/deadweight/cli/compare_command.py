@@ -107,7 +107,7 @@ def check(request: Request) -> tuple[dict[str, Path], Any]:
     for path in files.values():
         require_file(path)
     if request.report is not None:
-        check_file(request.report, read=(request.given.log, *files.values()))
+        check_file(request.report, read=(*request.inputs, *files.values()), json=request.json)
     return files, baseline
 
 

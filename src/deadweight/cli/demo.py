@@ -38,7 +38,7 @@ def demo(request: Request) -> None:
     if request.files is not None:
         _write_files(request.files, request.episodes or 600, request.seed)
         return
-    check_file(request.report)
+    check_file(request.report, json=request.json)
     seed, report, json = request.seed, request.report, request.json
     if request.domain == "lift":
         from deadweight.cli.demo_lift import lift_demo

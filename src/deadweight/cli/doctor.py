@@ -46,8 +46,10 @@ def doctor(request: Request) -> int:
     try:
         check_behaviour(request.behaviour)
         if request.fix is not None:
-            check_file(request.fix, "--fix", read=(given.log, given.target))
+            read = [path for path in (given.log, given.target) if path is not None]
+            check_file(request.fix, "--fix", read, request.json)
             _check_name(request.fix)
+            check_file(_record_of(request.fix), "--fix", read, request.json)
         target = None if given.target is None else given.policy(given.target)
         with from_stdin(given.log) as source:
             table = open_table(str(source), given.renames, given.mending, given.patterns, assume)
@@ -75,6 +77,11 @@ def _check_name(path: Path) -> None:
             f"--fix writes Parquet, whose name ends in {' or '.join(PARQUET)}; found {str(path)!r}.",
             fix=f"For example --fix {path.stem or 'mended'}.parquet.",
         )
+
+
+def _record_of(path: Path) -> Path:
+    """Where the record of changes is written."""
+    return path.with_name(path.name + CHANGES)
 
 
 def _asked_for(request: Request, found: Diagnosis) -> Diagnosis:
@@ -119,7 +126,7 @@ def _write(path: Path, mended: Mended, as_json: bool) -> int:
     changes = [change.to_dict() for change in mended.changes]
     record = json_text.dumps({"schema": SCHEMA, "changes": changes}, indent=2)
     _write_parquet(path, mended.table, record)
-    beside = path.with_name(path.name + CHANGES)
+    beside = _record_of(path)
     with writing(beside, NO_ROOM):
         write_text(beside, record + "\n")
     if as_json:
@@ -144,7 +151,7 @@ def _write_parquet(path: Path, table: Any, record: str) -> None:
 
     metadata = {**(table.schema.metadata or {}), METADATA: record.encode()}
     with writing(path, NO_ROOM):
-        write_whole(path, lambda there: pq.write_table(table.replace_schema_metadata(metadata), there))
+        write_whole(path, lambda file: pq.write_table(table.replace_schema_metadata(metadata), file))
 
 
 def _unreadable(source: str, error: DeadweightError) -> dict[str, object]:

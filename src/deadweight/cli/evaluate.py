@@ -91,7 +91,7 @@ def check(request: Request) -> None:
     if request.cut_range:
         _two_numbers(request.cut_range, "--cut-range")
     if request.report is not None:
-        check_file(request.report, read=(request.given.log, request.given.target))
+        check_file(request.report, read=request.inputs, json=request.json)
 
 
 def _evaluated(request: Request, log: LogLike, target: TabularPolicy | None, pi_b: Policy) -> Evaluation:

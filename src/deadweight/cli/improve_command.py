@@ -79,11 +79,10 @@ def check(request: Request) -> None:
     Recipe(request.caution, request.min_visits)
     check_interval("auto", request.level, Options())
     check_policy_name(request.out)
-    read = (request.given.log, None if request.behaviour == "counts" else Path(request.behaviour))
-    check_file(request.out, "--out", read=read)
+    check_file(request.out, "--out", read=request.inputs, json=request.json)
     if request.report is not None:
-        check_file(request.report, read=read)
-        if request.report.absolute() == request.out.absolute():
+        check_file(request.report, read=request.inputs, json=request.json)
+        if request.report.resolve() == request.out.resolve():
             raise OptionError("--out and --report name the same file.", fix="Give each a name of its own.")
 
 

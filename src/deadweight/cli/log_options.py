@@ -54,6 +54,15 @@ class LogOptions:
         """The rule of the drop, or None."""
         return None if self.drop == "none" else self.drop
 
+    @property
+    def inputs(self) -> list[Path]:
+        """The files that are read: nothing is written in their place."""
+        files = old_policy_files(self.behaviour) or {"": self.behaviour}
+        given = (self.given.log, self.given.target)
+        return [path for path in given if path is not None] + [
+            Path(one).expanduser() for one in files.values()
+        ]
+
     def target(self) -> TabularPolicy | None:
         """The policy to be evaluated, read; None is the log's column."""
         return None if self.given.target is None else self.given.policy(self.given.target)

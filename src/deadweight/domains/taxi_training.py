@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from math import exp
 from pathlib import Path
 
 import numpy as np
 
+from deadweight.basics.atomic import write_whole
 from deadweight.domains.problem import softmax
 from deadweight.domains.taxi import N_ACTIONS, after_action, status_changes
 from deadweight.typing import FloatArray
@@ -107,7 +109,8 @@ def main(arguments: Sequence[str]) -> int:
     default = Path(__file__).with_name("taxi_policies.npz")
     path = Path(arguments[0]) if arguments else default
     pi_b, pi_e = train()
-    np.savez_compressed(path, pi_b=pi_b.astype(np.float32), pi_e=pi_e.astype(np.float32))
+    rounded = partial(np.savez_compressed, pi_b=pi_b.astype(np.float32), pi_e=pi_e.astype(np.float32))
+    write_whole(path, rounded)
     sys.stdout.write(f"Wrote {path}.\n")
     return 0
 

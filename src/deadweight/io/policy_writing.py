@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -46,7 +46,7 @@ def write_policy(policy: TabularPolicy, path: str | Path) -> Path:
     target = Path(path)
     check_policy_name(target, "The name of a policy")
     try:
-        write_whole(target, lambda there: _write(_table(policy), there, target.suffix.lower()))
+        write_whole(target, lambda file: _write(_table(policy), file, target.suffix.lower()))
     except OSError as error:
         raise OutputError(
             f"The policy cannot be written to {target}: {error.strerror or error}.",
@@ -82,10 +82,10 @@ def _table(policy: TabularPolicy) -> Any:
         return pa.table({**named, **text})
 
 
-def _write(table: Any, path: Path, form: str) -> None:
+def _write(table: Any, file: BinaryIO, form: str) -> None:
     from pyarrow import csv, parquet
 
     if form == ".csv":
-        csv.write_csv(table, path)
+        csv.write_csv(table, file)
     else:
-        parquet.write_table(table, path)
+        parquet.write_table(table, file)

@@ -25,7 +25,7 @@ BUSY = (errno.EAGAIN, errno.EACCES, errno.EDEADLK)
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """No other process is inside a `locked` of this folder; raises `OSError` if the folder takes no file."""
-    handle = os.open(folder / NAME, os.O_RDWR | os.O_CREAT, 0o666)
+    handle = os.open(folder / NAME, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
     try:
         _wait_for(handle, folder)
         yield

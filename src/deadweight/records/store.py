@@ -74,7 +74,7 @@ class Store:
             own = [encode(Entry(key, self.made_with, found[key])) for key in sorted(found)]
             content = b"".join([*self._others, *own])
             if content != (self.path.read_bytes() if self.path.exists() else b""):
-                write_whole(self.path, lambda temporary: temporary.write_bytes(content))
+                write_whole(self.path, lambda file: file.write(content))
 
     def _records(self) -> dict[Key, Record]:
         if self._found is None:

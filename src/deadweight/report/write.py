@@ -41,8 +41,6 @@ def write_page(page: str, path: str | os.PathLike[str]) -> Path:
     """Write a page to a file, in one step."""
     target = Path(path)
     try:
-        if target.exists() and not target.is_file():  # a device or a pipe would be replaced
-            raise OSError("it is not a file")
         # Half a character, as a file name or a title may have, is shown as an escape.
         write_text(target, page.encode("utf-8", "backslashreplace").decode("utf-8"))
     except OSError as error:

@@ -73,7 +73,7 @@ class RowStore:
         arrays = [pyarrow.array(values, type=type_) for values, type_ in zip(columns, types, strict=True)]
         table = pyarrow.table(arrays, schema=schema)
         with writing(self.path):
-            write_whole(self.path, lambda path: pyarrow.parquet.write_table(table, path, compression="zstd"))
+            write_whole(self.path, lambda file: pyarrow.parquet.write_table(table, file, compression="zstd"))
 
 
 def as_record(rows: list[Row]) -> Record:
