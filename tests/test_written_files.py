@@ -301,6 +301,53 @@ def test_what_dead_processes_left_is_swept_and_nothing_else(tmp_path: Path) -> N
     assert set(tmp_path.iterdir()) == expected
 
 
+def _fixed(source: Path, folder: Path) -> list[int]:
+    out = folder / "mended.parquet"
+    run(["doctor", str(source), "--fix", str(out)])
+    return [_mode(out), _mode(out.with_name(out.name + ".changes.json"))]
+
+
+def test_a_mended_log_is_as_private_as_the_log(tmp_path: Path, umask: None) -> None:
+    log, link, parts = tmp_path / "log.csv", tmp_path / "link.csv", tmp_path / "parts"
+    log.write_bytes(Path(IN["log"]).read_bytes())
+    link.symlink_to(log)
+    for mode, expected in [(0o600, 0o600), (0o400, 0o600), (0o666, 0o640), (0o640, 0o640), (0o444, 0o640)]:
+        log.chmod(mode)
+        for source in (log, link):
+            assert _fixed(source, tmp_path) == [expected] * 2
+            (tmp_path / "mended.parquet").unlink()
+            (tmp_path / "mended.parquet.changes.json").unlink()
+    parts.mkdir()
+    for number, mode in enumerate([0o666, 0o606, 0o660]):
+        shutil.copy(log, parts / f"{number}.csv")
+        (parts / f"{number}.csv").chmod(mode)
+    assert _fixed(parts, tmp_path) == [0o600] * 2  # the umask's 640 and those of all three
+    for path in tmp_path.glob("mended*"):
+        path.chmod(0o666)  # an older one for everybody
+    log.chmod(0o640)
+    assert _fixed(log, tmp_path) == [0o640] * 2
+
+
+def test_a_mended_log_from_standard_input_is_as_the_umask_says(
+    tmp_path: Path, umask: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Path(IN["log"]).open() as given:
+        monkeypatch.setattr("sys.stdin", given)
+        assert _fixed(Path("-"), tmp_path) == [0o640] * 2
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")
+def test_a_mended_log_of_another_group_has_what_all_have(tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_bytes(Path(IN["log"]).read_bytes())
+    os.chown(log, 12345, 12346)
+    log.chmod(0o664)
+    assert _fixed(log, tmp_path) == [0o644] * 2
+    log.chmod(0o640)
+    assert _fixed(log, tmp_path) == [0o600] * 2
+
+
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")
 def test_owner_and_group_stay_where_they_can(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "x"

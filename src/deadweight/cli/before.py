@@ -12,7 +12,7 @@ from pathlib import Path
 
 from deadweight.basics.atomic import is_printed, probe
 from deadweight.errors import OptionError, OutputError, did_you_mean
-from deadweight.io.folders import list_folder
+from deadweight.io.folders import files_of
 from deadweight.io.policy_files import require_file
 from deadweight.io.sizes import unreadable
 
@@ -32,17 +32,8 @@ def check_file(path: Path, option: str = "--report", read: Sequence[Path] = (), 
         wrong = getattr(error, "strerror", None) or str(error)
     if wrong:
         raise OutputError(f"{option} {str(path)!r} could not be written: {wrong}.", fix=fix)
-    if any(_is_part_of(path, log) for log in read if path.exists()):
+    if path.exists() and any(path.samefile(file) for source in read for file in files_of(source)):
         raise OutputError(f"{option} {str(path)!r} would replace the input.", fix="Name another file.")
-
-
-def _is_part_of(path: Path, log: Path) -> bool:
-    """Whether a file is a log, or one of those of a folder."""
-    if unreadable(log):
-        return False
-    return path.samefile(log) or (
-        log.is_dir() and path.resolve() in map(Path.resolve, list_folder(log).files)
-    )
 
 
 def check_behaviour(choice: str) -> None:

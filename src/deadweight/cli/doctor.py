@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_text
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from deadweight.doctor.label_spelling import NO_BEHAVIOUR
 from deadweight.doctor.mend import METADATA, Mended, mend
 from deadweight.errors import DeadweightError, OptionError, how_many
 from deadweight.io.findings import Finding
-from deadweight.io.folders import PARQUET
+from deadweight.io.folders import PARQUET, files_of
 from deadweight.io.stdin import from_stdin
 from deadweight.io.table import LogTable, open_table
 
@@ -57,7 +58,7 @@ def doctor(request: Request) -> int:
             if request.rows is not None:
                 return _show_rows(table, found, request.rows)
             if request.fix is not None:
-                return _write(request.fix, mend(table, given.limit), request.json)
+                return _write(request, request.fix, mend(table, given.limit))
     except DeadweightError as error:
         if not request.json:
             raise
@@ -121,15 +122,16 @@ def _finding(found: Diagnosis, code: str) -> Finding:
     )
 
 
-def _write(path: Path, mended: Mended, as_json: bool) -> int:
+def _write(request: Request, path: Path, mended: Mended) -> int:
     """The mended log and, inside it and beside it, the record of what was changed."""
     changes = [change.to_dict() for change in mended.changes]
     record = json_text.dumps({"schema": SCHEMA, "changes": changes}, indent=2)
-    _write_parquet(path, mended.table, record)
+    like = files_of(request.given.log)
+    _write_parquet(path, mended.table, record, like)
     beside = _record_of(path)
     with writing(beside, NO_ROOM):
-        write_text(beside, record + "\n")
-    if as_json:
+        write_text(beside, record + "\n", like)
+    if request.json:
         out_json({"written": str(path), "changes": changes, "left": mended.diagnosis.to_dict()})
     else:
         tell_words(
@@ -146,12 +148,12 @@ def _write(path: Path, mended: Mended, as_json: bool) -> int:
     return 0 if mended.diagnosis.ok else FOUND_ERRORS
 
 
-def _write_parquet(path: Path, table: Any, record: str) -> None:
+def _write_parquet(path: Path, table: Any, record: str, like: Sequence[Path]) -> None:
     import pyarrow.parquet as pq
 
     metadata = {**(table.schema.metadata or {}), METADATA: record.encode()}
     with writing(path, NO_ROOM):
-        write_whole(path, lambda file: pq.write_table(table.replace_schema_metadata(metadata), file))
+        write_whole(path, lambda file: pq.write_table(table.replace_schema_metadata(metadata), file), like)
 
 
 def _unreadable(source: str, error: DeadweightError) -> dict[str, object]:

@@ -90,6 +90,13 @@ def list_folder(folder: Path) -> Listing:
     return Listing(folder, tuple(sorted(files)), bool(parquet), left_out, links)
 
 
+def files_of(path: Path) -> tuple[Path, ...]:
+    """The files that a path is read from; none where there is nothing, as at that of standard input."""
+    if unreadable(path):
+        return ()
+    return list_folder(path).files if path.is_dir() else (path,)
+
+
 def _require_file(path: Path) -> None:
     """Refuse a link to nothing, or a pipe, that has the name of a file of data."""
     wrong = unreadable(path)
