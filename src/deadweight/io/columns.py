@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from deadweight.log.labels import EXACT_IN_FLOAT
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^[+-]?(inf|Inf|INF|infinity|Infinity)$"
@@ -24,7 +25,6 @@ SURELY_DECIMAL = r"^[+-]?\d+,(\d{1,2}|\d{4,})$"
 MEANS_MISSING = ("", "na", "n/a", "#n/a", "nan", "null", "none", "<na>", "nat")
 MEANS_TRUE = ("true", "t", "yes", "y", "1", "1.0")
 MEANS_FALSE = ("false", "f", "no", "n", "0", "0.0")
-EXACT_IN_FLOAT = 2.0**53
 MOST_DIGITS = 200
 
 

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.io.columns import EXACT_IN_FLOAT, MEANS_MISSING
+from deadweight.io.columns import MEANS_MISSING
 from deadweight.io.schema import AS_WRITTEN, labels_in
+from deadweight.log.labels import EXACT_IN_FLOAT
 
 DELIMITERS = (",", ";", "\t", "|")
 SAYS = "sep="

@@ -18,6 +18,7 @@ from typing import Any
 from deadweight.errors import assume
 from deadweight.io.files import columns_of, read_files, text_in, unique_names
 from deadweight.io.findings import LogProblem, show
+from deadweight.log.labels import plain
 
 Kinds = dict[str, list[int]]
 """Kind of value ("text", "numbers", ...) -> its rows, in a column that has several."""
@@ -178,13 +179,31 @@ def _of_objects(name: str, values: Any) -> tuple[Any, Kinds]:
         if kind is not None:
             kinds.setdefault(kind, []).append(row)
     if set(kinds) == {"numbers"}:
-        try:
-            floats = [None if _kind(item) is None else float(item) for item in items]
-            return pa.array(floats, pa.float64()), {}
-        except (OverflowError, TypeError):  # beyond floating point, or complex
-            pass
+        column = _of_numbers([None if _kind(item) is None else plain(item) for item in items])
+        if column is not None:
+            return column, {}
     text = [None if _kind(item) is None else _text(item) for item in items]
     return pa.array(text, pa.large_string()), {} if set(kinds) <= {"text"} else kinds
+
+
+def _of_numbers(items: list[Any]) -> Any:
+    """Numbers as an Arrow array in which they keep all their digits; None where no type of it holds them.
+
+    What has the digits of no Arrow type passes through floats only if these part whatever differs.
+    """
+    import pyarrow as pa
+
+    try:
+        floats = [None if item is None else float(item) for item in items]
+    except (OverflowError, TypeError, ValueError):  # beyond floating point, or complex
+        floats = None
+    if floats is not None and all(one == item for one, item in zip(floats, items, strict=True)):
+        return pa.array(floats, pa.float64())
+    try:
+        return pa.array([None if item is None else decimal.Decimal(str(item)) for item in items])
+    except (pa.ArrowException, ArithmeticError, ValueError):  # too many digits, or a fraction of two numbers
+        merged = floats is not None and len(set(floats)) < len(set(items))
+        return None if floats is None or merged else pa.array(floats, pa.float64())
 
 
 def _text(item: Any) -> str:

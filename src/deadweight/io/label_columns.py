@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.io.columns import EXACT_IN_FLOAT, as_whole, decoded, is_text, to_numpy
-from deadweight.log.labels import encode
+from deadweight.io.columns import as_whole, decoded, is_text, to_numpy
+from deadweight.log.labels import EXACT_IN_FLOAT, encode
 from deadweight.typing import AnyArray, BoolArray, IntArray, Labels
 
 

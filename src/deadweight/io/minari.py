@@ -12,7 +12,9 @@ import numpy as np
 
 from deadweight.errors import DataError, MissingExtra
 from deadweight.io.findings import show
+from deadweight.log.labels import joined
 from deadweight.log.trajectories import Trajectories
+from deadweight.policy.row_policies import as_numpy
 from deadweight.typing import AnyArray, FloatArray
 
 PROBABILITIES = ("behaviour_prob", "behavior_prob", "propensity")
@@ -50,14 +52,12 @@ def from_minari(name_or_dataset: Any, *, state: Callable[[Any], Any] | None = No
         }
     else:
         seen = [_states(one.observations, n, state) for one, n in zip(episodes, lengths, strict=True)]
-        states = np.concatenate([labels[:-1] for labels in seen])
-        described = {"next_states": np.concatenate([labels[1:] for labels in seen])}
+        states = joined([labels[:-1] for labels in seen])
+        described = {"next_states": joined([labels[1:] for labels in seen])}
     probs = [_probabilities(one.infos, length) for one, length in zip(episodes, lengths, strict=True)]
     return Trajectories(
         states,
-        np.concatenate(
-            [_actions(one.actions, length) for one, length in zip(episodes, lengths, strict=True)]
-        ),
+        joined([_actions(one.actions, length) for one, length in zip(episodes, lengths, strict=True)]),
         np.concatenate([np.asarray(one.rewards, dtype=np.float64) for one in episodes]),
         np.concatenate([[0], np.cumsum(lengths)]),
         propensities=None
@@ -109,7 +109,7 @@ def _rows(observations: Any, length: int) -> FloatArray:
 
 
 def _states(observations: Any, length: int, state: Callable[[Any], Any] | None) -> AnyArray:
-    labels = np.asarray(observations if state is None else state(observations))
+    labels = as_numpy(observations if state is None else state(observations))
     if state is None and labels.dtype.kind not in "iub":
         raise DataError(
             f"Observations must be whole numbers; found {type(observations).__name__} of {labels.dtype}.",
@@ -119,7 +119,7 @@ def _states(observations: Any, length: int, state: Callable[[Any], Any] | None) 
 
 
 def _actions(actions: Any, length: int) -> AnyArray:
-    labels = np.asarray(actions)
+    labels = as_numpy(actions)
     if labels.dtype.kind not in "iub":
         raise DataError(
             f"Actions must be discrete; found {type(actions).__name__} of {labels.dtype}.",

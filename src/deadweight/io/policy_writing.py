@@ -77,7 +77,7 @@ def _table(policy: TabularPolicy) -> Any:
         named[MARK] = [policy.trained_on] * len(rows)
     try:
         return pa.table(named)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):  # labels of several types, or that no table knows
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):  # of several types, or too large for a table
         text = {name: [str(label) for label in named[name]] for name in COLUMNS[:2]}
         return pa.table({**named, **text})
 

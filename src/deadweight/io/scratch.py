@@ -23,6 +23,7 @@ import numpy as np
 from deadweight.basics.temporary import NoRoom, TemporaryFolder
 from deadweight.io.label_columns import as_labels
 from deadweight.io.part_log import CommonLabels
+from deadweight.log.labels import as_column
 from deadweight.log.trajectories import Trajectories
 from deadweight.typing import AnyArray
 
@@ -151,7 +152,7 @@ class Shelf:
         columns |= {name: getattr(log, name) for name in (*COLUMNS, *BY_EPISODE)}
         columns[HAS_NEXT_STATES] = np.array([log.has_next_states])
         if log.behaviour_ids is not None:
-            columns[IDS] = np.array(log.behaviour_ids.tolist())
+            columns[IDS] = as_column(log.behaviour_ids.tolist(), "behaviour_id")
         return dict(write_column(place, name, one) for name, one in columns.items() if one is not None)
 
     def _log(self, place: Path, sizes: Mapping[str, int]) -> Trajectories:

@@ -15,7 +15,9 @@ from deadweight.basics.arithmetic import unmasked
 from deadweight.errors import DataError, first_few
 from deadweight.typing import AnyArray, IntArray, Labels
 
-LARGEST = 2**63 - 1
+SMALLEST, LARGEST = -(2**63), 2**63 - 1
+EXACT_IN_FLOAT = 2.0**53
+"""Whole numbers up to this are floats as well; of larger ones several have the same float."""
 LONGEST_LABEL = 80
 
 
@@ -46,27 +48,54 @@ def encode(values: AnyArray, what: str) -> tuple[IntArray, Labels]:
 
 
 def as_column(values: Any, what: str) -> AnyArray:
-    """A one-dimensional array of labels; tuples stay whole."""
-    if isinstance(values, np.ndarray):
-        column: AnyArray = unmasked(values)
-    else:
-        items = list(values)
-        if any(isinstance(item, (tuple, list)) for item in items):
-            column = np.empty(len(items), dtype=object)
-            column[:] = [tuple(item) if isinstance(item, list) else item for item in items]
-        else:
-            column = np.asarray(items)
-            # numpy would turn 1 into "1", and cut zero characters off the end of a text
-            if column.dtype.kind in "US" and any(
-                not isinstance(item, str) or item.endswith("\0") for item in items
-            ):
-                column = np.array(items, dtype=object)
+    """A one-dimensional array of labels, the one way in for lists of them; tuples stay whole."""
+    column = _unmasked(values) if isinstance(values, np.ndarray) else _of_list(list(values))
     if column.ndim != 1:
         raise DataError(
             f"The {what} column must have one entry for each step; found an array of shape {column.shape}.",
             fix="Pass a flat column, with several features encoded as one label.",
         )
     return column
+
+
+def joined(columns: Sequence[AnyArray]) -> AnyArray:
+    """Columns of labels, one after the other; where their types differ no label becomes another.
+
+    >>> joined([np.array([2**53 + 1]), np.array([0.5])])
+    array([9007199254740993, 0.5], dtype=object)
+    """
+    whole = [_as_integers(column) for column in columns]
+    integers = [column for column in whole if column is not None]
+    if len(integers) == len(columns):
+        return np.concatenate(integers)
+    if len({column.dtype.kind for column in columns}) > 1:
+        columns = [column.astype(object) for column in columns]
+    return np.concatenate(columns)
+
+
+def _unmasked(values: AnyArray) -> AnyArray:
+    """What a mask hides as missing; whole numbers beside it do not pass through floats."""
+    shown: AnyArray = unmasked(values)
+    return unmasked(values.astype(object)) if shown is not values and values.dtype.kind in "iu" else shown
+
+
+def _of_list(items: list[Any]) -> AnyArray:
+    """A list as an array, of objects wherever numpy would make another label of one."""
+    if any(isinstance(item, (tuple, list)) for item in items):
+        column: AnyArray = np.empty(len(items), dtype=object)
+        column[:] = [tuple(item) if isinstance(item, list) else item for item in items]
+        return column
+    column = np.asarray(items)
+    # It would turn 1 into "1", cut zero characters off the end of a text, and round large whole numbers.
+    if column.dtype.kind in "US":
+        changed = any(not isinstance(item, str) or item.endswith("\0") for item in items)
+    elif column.dtype.kind in "fc":
+        changed = any(
+            isinstance(item, int | np.integer) and abs(int(item)) > EXACT_IN_FLOAT for item in items
+        )
+    else:
+        changed = False
+    return np.array(items, dtype=object) if changed else column
 
 
 def positions(labels: Labels, wanted: Sequence[Any] | AnyArray) -> IntArray:
@@ -80,7 +109,7 @@ def plain(label: Any) -> Any:
     return label.item() if isinstance(label, np.generic) else label
 
 
-def in_the_words_of(labels: Labels, own: Labels) -> Labels:
+def in_the_words_of(labels: Labels, own: Sequence[Any] | AnyArray) -> Labels:
     """`own` labels, those that are written like one of `labels` but of another type in its type.
 
     A file without types may have read 1 as a number where another, which has an x as well, reads text.
@@ -132,7 +161,7 @@ def _as_integers(values: AnyArray) -> IntArray | None:
     if values.dtype.kind == "O" and all(
         isinstance(value, (int, np.integer))
         and not isinstance(value, bool)
-        and -LARGEST <= int(value) <= LARGEST
+        and SMALLEST <= int(value) <= LARGEST
         for value in values
     ):
         return values.astype(np.int64)

@@ -25,7 +25,7 @@ from deadweight.log.durations import Discounting, Standing, checked_durations
 from deadweight.log.features import Features
 from deadweight.log.flat_episodes import NO_POLICIES, FlatEpisodes
 from deadweight.log.from_lists import Nested, flat_columns
-from deadweight.log.labels import as_column, encode
+from deadweight.log.labels import as_column, encode, joined
 from deadweight.log.log_columns import (
     check_length,
     checked_ids,
@@ -116,8 +116,8 @@ class Trajectories(FlatEpisodes):
         successors = last_successors(next_states, state_column, self.offsets, self.terminated, self.where)
         known = np.array([label is not None for label in successors], dtype=bool)
         extra = as_column([label for label in successors if label is not None], "next_state")
-        joined = np.concatenate([state_column, extra]) if extra.size else state_column
-        codes, self.state_labels = encode(joined, "state")
+        column = joined([state_column, extra]) if extra.size else state_column
+        codes, self.state_labels = encode(column, "state")
         self.states = frozen(codes[:n])
         self._last_successor = np.full(self.n_episodes, -1, dtype=np.int64)
         self._last_successor[known] = codes[n:]

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from deadweight.basics.arithmetic import frozen, unmasked
 from deadweight.errors import PolicyError, how_many
 from deadweight.log.features import first_odd_row
-from deadweight.log.labels import plain
+from deadweight.log.labels import as_column, joined, plain
 from deadweight.log.table_rows import TableRows, places, places_among
 from deadweight.log.trajectories import Trajectories
 from deadweight.policy.policies import SHOWN, check_distributions, check_names, check_table, shown
@@ -332,10 +332,11 @@ class FeaturePolicy:
 
 
 def as_numpy(found: Any) -> AnyArray:
-    """What a function returned, as an array; a tensor that records gradients lets go of them."""
+    """What a function returned, as an array, labels as they are; a tensor with gradients lets go of them."""
     if hasattr(found, "detach"):
         found = found.detach().cpu().numpy()
-    return np.asarray(unmasked(found))
+    array = np.asarray(unmasked(found))
+    return as_column(found, "action") if array.ndim == 1 and isinstance(found, list | tuple) else array
 
 
 def classes_of(model: Any, name: str) -> list[Any]:
@@ -380,10 +381,9 @@ def _joined(
             "The policy returned probabilities for some rows and one action a row for others.",
             fix="Return the same kind for all rows.",
         )
-    whole = np.concatenate(blocks)
-    if whole.ndim == 2:
-        return actions, whole
-    return one_hot(whole, actions, log)
+    if blocks[0].ndim == 2:
+        return actions, np.concatenate(blocks)
+    return one_hot(joined(blocks), actions, log)
 
 
 def one_hot(

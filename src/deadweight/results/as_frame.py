@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -40,8 +40,17 @@ def frame(rows: list[dict[str, Any]], columns: Sequence[str] = (), library: str 
         module, found = import_module("pyarrow"), "pyarrow"
     if found == "pandas":
         return module.DataFrame(by_column)
-    by_column = {name: [_struct(value) for value in column] for name, column in by_column.items()}
-    return module.table(by_column) if found == "pyarrow" else module.DataFrame(by_column)
+    make = module.array if found == "pyarrow" else module.Series
+    made = {name: _made(make, [_struct(value) for value in column]) for name, column in by_column.items()}
+    return module.table(made) if found == "pyarrow" else module.DataFrame(made)
+
+
+def _made(make: Callable[[list[Any]], Any], values: list[Any]) -> Any:
+    """A column; of text where labels are numbers for which the library has no type in common."""
+    try:
+        return make(values)
+    except (ValueError, TypeError, OverflowError):
+        return make([None if value is None else str(value) for value in values])
 
 
 def _struct(value: Any) -> Any:
