@@ -206,8 +206,12 @@ def test_large_whole_numbers_beside_fractions_stay_apart() -> None:
         (np.array([2**63, 2**63 + 1], dtype=np.uint64), [2**63 + 1, 2**63 + 2]),
         (np.array([2**63, 2**63 + 1], dtype=np.uint64), np.array([-1, 5])),
         (np.array([2**60, 2**60 + 1]), np.array([np.nan, 0.5])),
+        (
+            np.ma.masked_array([2**60, 2**60 + 1], mask=[0, 0]),
+            np.ma.masked_array([0, 2**60 + 2], mask=[1, 0]),
+        ),
     ],
-    ids=["uint64", "of both signs", "beside a fraction"],
+    ids=["uint64", "of both signs", "beside a fraction", "masked"],
 )
 def test_what_follows_a_cut_episode_does_not_merge_states(states: Any, following: Any) -> None:
     log = dw.Trajectories(states, [0, 0], [0.0, 0.0], [0, 2], terminated=[False], next_states=following)
@@ -231,6 +235,12 @@ def test_episodes_old_policies_and_actions_may_be_large_whole_numbers() -> None:
     assert list(dict.fromkeys(log.behaviour_ids)) == list(LARGE)
     again = dw.Trajectories([0, 0], [0, 0], [0.0, 0.0], [0, 1, 2], behaviour_ids=[2**63, 1])
     assert list(again.behaviour_ids) == [2**63, 1]
+
+
+def test_masked_text_is_missing() -> None:
+    masked = np.ma.masked_array(["a", "b"], mask=[False, True])
+    with pytest.raises(DataError, match="rows 1 have none"):
+        dw.Trajectories(masked, [0, 0], [0.0, 0.0], [0, 2])
 
 
 def test_a_function_of_features_may_choose_large_whole_numbers() -> None:

@@ -21,7 +21,9 @@ def unmasked(values: Any) -> Any:
         return values
     if values.dtype.kind in "biuf":
         return values.astype(np.float64).filled(np.nan)
-    return values.astype(object).filled(None)
+    shown = np.array(values.data, dtype=object)
+    shown[masks.getmaskarray(values)] = None  # `filled` takes None for a fill value of its own, such as "?"
+    return shown
 
 
 def frozen(array: Any) -> Any:
