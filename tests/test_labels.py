@@ -191,6 +191,21 @@ def test_large_whole_numbers_stay_apart_in_a_stream(
         assert streamed[name]["dropped"] == one["dropped"]
 
 
+def test_states_of_twenty_digits_in_a_csv_are_dropped_by_their_numbers(
+    tmp_path: Path, by_name: dict[str, Any]
+) -> None:
+    columns = _columns(LARGE)
+    rows = [",".join(map(str, row)) for row in zip(*columns.values(), strict=True)]
+    path = tmp_path / "log.csv"
+    path.write_text("\n".join([",".join(columns), *rows]) + "\n")
+    log = dw.read(path)
+    assert set(log.state_labels) == set(map(str, LARGE))
+    assert _said(log, LARGE)["WSPDIS"]["value"] == pytest.approx(by_name["WSPDIS"]["value"], rel=1e-12)
+    of_numbers = dw.StateSet(np.array([False, True, False, True]), np.array(LARGE, dtype=object))
+    asked = (log, _policy(LARGE), None)
+    assert dw.estimate("WSPDIS", *asked, drop=of_numbers).dropped == sorted(map(str, (LARGE[1], LARGE[3])))
+
+
 def test_large_whole_numbers_beside_fractions_stay_apart() -> None:
     given = [2**53, 2**53 + 1, 0.5, 1]
     for log in (

@@ -12,7 +12,7 @@ import numpy as np
 from deadweight.errors import DropError, EstimationError, assume, first_few
 from deadweight.log.features import require_labels
 from deadweight.log.interface import LogLike, as_log
-from deadweight.log.labels import plain, positions
+from deadweight.log.labels import in_the_words_of, plain, positions
 from deadweight.log.state_sets import StateSet
 from deadweight.log.table_rows import places
 from deadweight.log.trajectories import Trajectories
@@ -204,7 +204,7 @@ def _refuse_flags_as_numbers(labels: list[Any], pair: PolicyPair, log: LogLike) 
 
 
 def _from_labels(labels: list[Any], pair: PolicyPair) -> StateSet:
-    index = positions(pair.state_labels, labels)
+    index = positions(pair.state_labels, in_the_words_of(pair.state_labels, labels))
     unknown = [plain(label) for label, i in zip(labels, index, strict=True) if i < 0]
     if unknown:
         raise DropError(
@@ -223,7 +223,7 @@ def _from_state_set(states: StateSet, pair: PolicyPair) -> StateSet:
     ):
         return states
     known = {plain(label) for label in pair.state_labels}
-    found = [label for label in states.states if label in known]
+    found = [label for label in in_the_words_of(pair.state_labels, states.states) if label in known]
     if states.states and not found:
         raise DropError(
             f"None of the states of the set to drop, such as {first_few(states.states)}, is one of the log's "
