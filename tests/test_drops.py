@@ -84,6 +84,32 @@ def test_labels_of_the_user() -> None:
     assert "none-dropped" in dw.estimate("SIS", log, pi, pi, drop=["home"], interval=None).flags
 
 
+FLAGGED = dw.Trajectories.from_episodes([[(True, 0, 1.0), (False, 1, 2.0)], [(False, 0, 3.0)]])
+
+
+@pytest.mark.parametrize("drop", [[True], [False], [False, True], [True, False], {False, True}, (False,)])
+def test_states_may_be_called_true_and_false(drop: Any) -> None:
+    """A list names states, as everywhere; an array of flags is a mask, and so is a list with one twice."""
+    pi_e, pi_b = (
+        dw.TabularPolicy(probs, states=[False, True])
+        for probs in ([[0.2, 0.8], [0.3, 0.7]], [[0.5, 0.5]] * 2)
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error" if len(drop) == 1 or isinstance(drop, set) else "ignore")
+        found = dw.estimate("SIS", FLAGGED, pi_e, pi_b, drop=drop, interval=None)
+    ratios = ((True, 0.6), (False, 1.6), (False, 0.4))
+    kept = [1.0 if state in drop else rho for state, rho in ratios]
+    assert found.value == pytest.approx((kept[0] * kept[1] * 3 + kept[2] * 3) / 2)
+    assert found.dropped == sorted(drop)
+    if len(drop) == 2 and isinstance(drop, list):
+        with pytest.warns(dw.errors.Assumption, match="named the states True and False"):
+            dw.estimate("SIS", FLAGGED, pi_e, pi_b, drop=drop, interval=None)
+        mask = dw.estimate("SIS", FLAGGED, pi_e, pi_b, drop=np.array(drop), interval=None)
+        assert mask.dropped == [state for state, out in zip([False, True], drop, strict=True) if out]
+    assert dw.estimate("SIS", FLAGGED, pi_e, pi_b, drop=[True] * 3, interval=None).dropped_share == 1.0
+    assert dw.estimate("SIS", FLAGGED, pi_e, pi_b, drop=[True] * 2, interval=None).dropped == [False, True]
+
+
 def test_a_set_made_for_another_log_follows_its_labels() -> None:
     log = dw.Trajectories.from_episodes([[("b", 0, 1.0)], [("c", 0, 2.0)]])
     pair = pair_policies(in_memory(log).labels, [[1.0], [1.0]], [[1.0], [1.0]])

@@ -103,7 +103,7 @@ def given_drop(drop: Any, pair: PolicyPair, log: LogLike, made_of_log: bool = Fa
         require_labels(log, "A set of states to drop")
         return Drop(states=_from_state_set(drop, pair))
     array = np.asarray(drop) if hasattr(drop, "__array__") else None  # also a column of a frame
-    if array is None and not isinstance(drop, (str, bytes)) and _all_booleans(drop):
+    if array is None and _all_booleans(drop) and not _names_flags(drop, pair, log):
         array = np.array(list(drop), dtype=bool)
     if array is not None and array.dtype == bool:
         return _from_flags(array, pair, log, made_of_log)
@@ -143,9 +143,22 @@ def _tell_of_two_readings(flags: BoolArray, steps: IntArray | None, read: Drop, 
 
 
 def _all_booleans(drop: Any) -> bool:
-    if not isinstance(drop, Sequence) or len(drop) == 0:
+    if not isinstance(drop, Sequence) or isinstance(drop, (str, bytes)) or len(drop) == 0:
         return False
     return all(isinstance(flag, (bool, np.bool_)) for flag in drop)
+
+
+def _names_flags(drop: Sequence[bool], pair: PolicyPair, log: LogLike) -> bool:
+    """Whether a list of True and False names states that are called so: it does unless one is there twice."""
+    named = log.has_states and any(isinstance(plain(label), bool) for label in pair.state_labels)
+    if not named or len(set(drop)) < len(drop):
+        return False
+    if len(drop) > 1:
+        assume(
+            "drop named the states True and False. Give one flag for each state as an array: "
+            f"np.array({list(map(bool, drop))})."
+        )
+    return True
 
 
 def _from_flags(flags: BoolArray, pair: PolicyPair, log: LogLike, made_of_log: bool) -> Drop:
