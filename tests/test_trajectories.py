@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -108,3 +110,13 @@ def test_where_and_repr() -> None:
     log = dw.Trajectories([0, 1, 1], [0, 1, 0], [1.0, 2.0, 3.0], [0, 2, 3], terminated=[True, False])
     assert log.where(2) == "episode 1, step 0 (row 2)"
     assert repr(log) == "Trajectories(2 episodes, 3 steps, longest 2, 2 states, 2 actions, 1 truncated)"
+
+
+def test_flags_of_episodes_may_be_an_array_of_objects() -> None:
+    """As a column of a frame is that had a hole once; what is no flag is refused in one message."""
+    columns: dict[str, Any] = {"states": [0] * 2, "actions": [0] * 2, "rewards": [1, 2], "offsets": [0, 1, 2]}
+    for flags in (np.array([True, False], dtype=object), [np.True_, False], [1, 0]):
+        assert dw.Trajectories(**columns, terminated=flags).terminated.tolist() == [True, False]
+    for flags in ([True, None], [True, "x"], np.array([True, 0.5], dtype=object), [1.0, 0.0]):
+        with pytest.raises(DataError, match="must hold True or False; found"):
+            dw.Trajectories(**columns, terminated=flags)

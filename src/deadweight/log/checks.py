@@ -124,9 +124,12 @@ def check_terminated(terminated: npt.ArrayLike | None, n_episodes: int, n_steps:
             + (" (one for each step)." if flags.shape == (n_steps,) else "."),
             fix="Take the flag of each episode's last step.",
         )
+    if flags.dtype == object:  # Python's own True and False, as a column that had a hole holds them
+        flags = np.array(flags.tolist())
     if flags.dtype.kind not in "biu" or not np.isin(flags, (0, 1)).all():
+        found = dict.fromkeys(map(str, flags.tolist()))
         raise DataError(
-            f"terminated must hold True or False; found {first_few(np.unique(flags))}.",
+            f"terminated must hold True or False; found {first_few(found)}.",
             fix="For example [True, False, True] for three episodes.",
         )
     return flags.astype(bool)
