@@ -232,3 +232,18 @@ def test_another_encoding_is_named(tmp_path):
     )
     with pytest.raises(DataError, match="save it as 'CSV UTF-8'"):
         dw.read(tmp_path / "log.csv")
+
+
+def test_whole_numbers_of_128_bits_stay_apart():
+    """Arrow has no such type, and floats merge neighbours beyond 2^53: four episodes were three."""
+    pl = pytest.importorskip("polars")
+    ids = [2**53 + i for i in range(4)]
+    columns = {"step": [0, 1, 0, 1], "action": [0] * 4, "reward": [1.0, 2.0, 3.0, 4.0]}
+    wide = pl.Series(ids).cast(pl.Int128)
+    log = dw.read(pl.DataFrame({"episode": wide, "state": wide, **columns}), time_limit=None)
+    assert log.n_episodes == 4
+    assert log.state_labels.tolist() == ids
+    holes = pl.DataFrame({"episode": wide, "state": wide, **columns}).with_columns(
+        next_state=pl.Series([None, ids[3] + 2, None, ids[3] + 1]).cast(pl.Int128), truncated=pl.lit(True)
+    )
+    assert dw.read(holes).state_labels.tolist() == [*ids, ids[3] + 1, ids[3] + 2]
