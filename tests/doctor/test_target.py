@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
+import json
+
 import numpy as np
 import pytest
 from doctor.broken_logs import sound
 
+from deadweight.cli import run
 from deadweight.doctor import doctor
 from deadweight.errors import PolicyError
 from deadweight.policy.policies import TabularPolicy
@@ -22,11 +26,30 @@ def test_a_policy_that_fits_adds_nothing():
 
 
 def test_numbers_against_text():
+    """Labels match as they are written, here as in an evaluation; some do not."""
     frame = sound().drop(columns="next_state").assign(state=lambda f: f.step)
-    target = TabularPolicy(np.full((6, 2), 0.5), [str(i) for i in range(6)], ACTIONS)
-    found = doctor(frame, target)
-    assert [one.code for one in found.errors] == ["DW501"]
-    assert "'0' (str)" in found.errors[0].problem
+    states = [str(i) for i in range(6)]
+    found = doctor(frame, TabularPolicy(np.full((7, 2), 0.5), [*states, "x"], ACTIONS))
+    assert not found.errors
+    assert [one.problem for one in found if one.code == "DW504"] == [
+        "1 of the policy's 7 states was never visited: 'x'."
+    ]
+    days = frame.assign(state=[f"2026-01-{1 + i:02d}" for i in frame.step])
+    known = [datetime.date(2026, 1, 1 + i) for i in range(6)]
+    found = doctor(days, TabularPolicy(np.full((6, 2), 0.5), known, ACTIONS))
+    assert [one.code for one in found.errors][:1] == ["DW501"]
+    assert "2026-01-01' (str)" in found.errors[0].problem
+
+
+def test_a_policy_that_is_text_for_one_label_is_evaluated_by_the_command(tmp_path, capsys):
+    """One file has an x and is text; the other has not and is numbers."""
+    header = "episode,step,state,action,reward,behaviour_prob"
+    (tmp_path / "log.csv").write_text(f"{header}\n1,0,1,a,1,0.5\n1,1,2,b,0,0.5\n2,0,2,a,1,0.5\n")
+    (tmp_path / "policy.csv").write_text("state,action,prob\n1,a,1\n2,b,1\nx,a,1\n")
+    arguments = [str(tmp_path / "log.csv"), "--target", str(tmp_path / "policy.csv"), "--json"]
+    assert run(["evaluate", *arguments, "--estimators", "WIS", "--interval", "none"]) == 0
+    assert json.loads(capsys.readouterr().out)["estimates"]["WIS"]["value"] == 1.0
+    assert run(["doctor", *arguments]) == 0
 
 
 def test_a_visited_state_that_the_policy_lacks():

@@ -7,7 +7,7 @@ import numpy as np
 from deadweight.doctor.case import Case, named
 from deadweight.errors import PolicyError, TooLarge, did_you_mean, how_many
 from deadweight.io.findings import Check, Found, show
-from deadweight.log.labels import plain
+from deadweight.log.labels import in_the_words_of, plain
 from deadweight.sums.pairs import PolicyPair
 from deadweight.typing import Labels
 
@@ -15,8 +15,10 @@ ENOUGH = 1e-9
 
 
 def labels_of_other_type(case: Case) -> Found | None:
-    """States (or actions) named '1' in one and 1 in the other."""
+    """States (or actions) whose types keep them apart though they look alike, such as days and their text."""
     assert case.target is not None
+    if isinstance(case.pair, PolicyPair):  # numbers match text as they are written
+        return None
     for what, ours, theirs in (
         ("state", case.log.state_labels, case.target.state_labels),
         ("action", case.log.action_labels, case.target.action_labels),
@@ -85,8 +87,9 @@ def unvisited(case: Case) -> Found | None:
     labels = case.target.state_labels
     if labels is None:
         return None
-    seen = _names(case.log.state_labels[case.seen.visits > 0], as_text=False)
-    extra = np.array([plain(label) not in seen for label in labels], dtype=bool)
+    visited = case.log.state_labels[case.seen.visits > 0]
+    seen = _names(visited, as_text=False)
+    extra = np.array([label not in seen for label in in_the_words_of(visited, labels)], dtype=bool)
     if not extra.any():
         return None
     return Found(
