@@ -98,6 +98,13 @@ def test_unknown_successors_in_every_spelling() -> None:
     )
     assert text.state_labels.tolist() == ["a", "b"]
     assert text.next_states.tolist() == [1, -1]
+    for states in ([True, False], np.array([True, False], dtype=object)):
+        flags = dw.Trajectories(
+            states, [0, 0], [1, 2], [0, 1, 2], terminated=[False] * 2, next_states=[True, -1]
+        )
+        assert flags.state_labels.tolist() == [False, True]
+        assert {type(label) for label in flags.state_labels} == {bool}, "numpy makes numbers of True and -1"
+        assert flags.next_states.tolist() == [1, -1]
 
 
 def test_a_terminated_last_step_ignores_its_successor() -> None:

@@ -116,6 +116,8 @@ class Trajectories(FlatEpisodes):
         successors = last_successors(next_states, state_column, self.offsets, self.terminated, self.where)
         known = np.array([label is not None for label in successors], dtype=bool)
         extra = as_column([label for label in successors if label is not None], "next_state")
+        if state_column.dtype == bool:  # beside a -1 numpy has made numbers of the flags that follow
+            state_column = state_column.astype(object)
         column = joined([state_column, extra]) if extra.size else state_column
         codes, self.state_labels = encode(column, "state")
         self.states = frozen(codes[:n])
