@@ -231,6 +231,10 @@ class OtherClasses(Classifier):
     classes_ = np.array([0, 1])
 
 
+class Listed(Classifier):
+    classes_: Any = ("wait\0", "wait")  # as somebody writes it down: numpy cuts zero characters off
+
+
 class Narrow(Classifier):
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
         return np.ones((len(x), 1))
@@ -310,3 +314,9 @@ def test_a_log_of_features_without_an_old_policy_is_sent_to_fit_behaviour() -> N
     with pytest.raises(dw.errors.DataError, match="No behaviour policy") as caught:
         dw.evaluate(labelled, np.full((3, 2), 0.5))
     assert "estimate_behaviour(log)" in caught.value.fix
+
+
+def test_classes_in_a_tuple_are_the_actions_as_they_are() -> None:
+    features, offsets = np.array([[0.0], [1.0], [0.0], [1.0]]), [0, 2, 4]
+    log = dw.Trajectories(None, ["wait\0", "wait"] * 2, np.ones(4), offsets, features=features)
+    assert list(dw.policy(Listed(), log).action_labels) == ["wait\0", "wait"]

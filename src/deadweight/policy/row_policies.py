@@ -354,7 +354,8 @@ def classes_of(model: Any, name: str) -> list[Any]:
             "the action.",
             fix="Fit it to one column of actions, or pass deadweight.FeaturePolicy(f, actions=[...]).",
         )
-    return [plain(label) for label in as_numpy(classes)]
+    # numpy would make text of the numbers in a list of both, and cut zero characters off the end of text
+    return [plain(label) for label in (classes if isinstance(classes, list | tuple) else as_numpy(classes))]
 
 
 def column_names(found: Any) -> list[Any] | None:
