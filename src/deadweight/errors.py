@@ -114,7 +114,10 @@ class MissingExtra(DeadweightError, ImportError):
 
 
 class Assumption(UserWarning):
-    """Something about a log that nobody said and that was inferred; the message says how to say it."""
+    """Something about a log that nobody said and that was inferred, or that was said in two ways.
+
+    The message says what was taken, and how to say otherwise.
+    """
 
 
 def assume(message: str) -> None:

@@ -178,7 +178,11 @@ def test_weights_for_cuts_that_have_nothing_to_weigh_say_so(
     policies = [table(tmp_path, f"{k}.csv", "state,action", f"0,{k}", "1,1") for k in (0, 1)]
     files = [log, *(word for one in policies[: 1 + (verb == "compare")] for word in ("--target", one))]
     shown = said(capsys, verb, *files, "--cut-weights", "auto", code=0)
-    assert "--cut-weights auto changes nothing here: all cuts are at the last step" in shown
+    assert "--cut-weights auto changes nothing here: no episode was cut before the time limit of 4 " in shown
+    alone = [f"{row.rpartition(',')[0]},{int(row.startswith('1,3,'))}" for row in rows]
+    table(tmp_path, "log.csv", names, *alone)
+    shown = said(capsys, verb, *files, "--cut-weights", "auto", code=0)
+    assert "--cut-weights auto changes nothing here: the only cut is at the last step" in shown
     uncut = [f"{row.rpartition(',')[0]},0" for row in rows]
     table(tmp_path, "log.csv", names, *uncut)
     assert "no episode was cut." in said(capsys, verb, *files, "--cut-weights", "auto", code=0)

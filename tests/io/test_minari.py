@@ -48,6 +48,15 @@ def dataset(name, buffers, observation_space=None):
     )
 
 
+def test_cuts_that_are_all_at_the_longest_length_are_a_time_limit(storage):
+    cut = [buffer([0, 1, 2], [1, 0], [0.0, 1.0], False, number=number) for number in range(3)]
+    dataset("test/limited-v0", [*cut, buffer([0, 1], [1], [0.0], True, number=3)])
+    log = from_minari("test/limited-v0")
+    assert log.time_limit == 2
+    assert log.n_cut_early == 0
+    assert log.next_states.tolist() == [1, 2, 1, 2, 1, 2, -1]
+
+
 def test_states_actions_propensities_and_how_episodes_end(storage):
     dataset(
         "test/small-v0",

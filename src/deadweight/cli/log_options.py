@@ -149,10 +149,14 @@ def say_unused_cut_weights(asked: str | None, conventions: Mapping[str, Any], fl
     """Say that --cut-weights was asked for and changed nothing, and why."""
     if asked is None or conventions["cut_weights"] is not None:
         return
-    why = "no episode was cut."
+    why = (
+        "no episode was cut."
+        if conventions["time_limit"] is None
+        else f"no episode was cut before the time limit of {conventions['time_limit']:,} steps."
+    )
     if "truncated" in flags:
         why = (
-            "all cuts are at the last step of the longest episodes, and no row shows what comes later. To "
+            "the only cut is at the last step of the longest episode, and no row shows what comes later. To "
             "see what that may do: evaluate with --cut-range."
         )
     say(f"--cut-weights {asked} changes nothing here: {why}")

@@ -88,7 +88,7 @@ def time_limit(case: Case) -> Found | None:
 def inferred_limit(case: Case) -> Found | None:
     """A time limit that nobody has mentioned and that the log shows."""
     limit = case.log.time_limit
-    if limit is None or case.time_limit != "infer":
+    if limit is None or case.time_limit != "infer" or case.table.says_ends:
         return None
     at_limit = _at_limit(case)
     return Found(

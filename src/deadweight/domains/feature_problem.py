@@ -147,11 +147,10 @@ class FeatureProblem:
             np.concatenate([[0], np.cumsum(lengths)]),
             propensities=column("probs"),
             terminated=terminated,
-            time_limit=self.horizon,
             features=self._shown(column("x")),
             feature_names=self.feature_names,
             last_features=last,
-        )
+        )._limited_to(self.horizon)
 
 
 def _error(earned: FloatArray) -> float:

@@ -18,7 +18,7 @@ from deadweight.io.footer_check import check_footers
 from deadweight.io.mending import NOTHING, Mending
 from deadweight.io.parquet import are_parquet
 from deadweight.io.parts import PART_ROWS
-from deadweight.io.read import log_of
+from deadweight.io.read import limited, log_of
 from deadweight.io.scratch import Scratch
 from deadweight.io.sizes import require_path
 from deadweight.io.stream import OutOfOrder, Stream, open_stream
@@ -128,8 +128,8 @@ def _opened(
         look(first_table(found.files, found.plan[0], found.common.states), whole is not None)
     if whole is None:
         return found.counted() if counts else found
-    _ = found.time_limit  # a log in memory knows how its episodes end
-    return _counted(found.limited(whole)) if counts else found.limited(whole)
+    log = limited(whole, checked(settings["time_limit"]), found.says_ends, settings["tell"])
+    return _counted(log) if counts else log
 
 
 def _once(tell: Callable[[str], None]) -> Callable[[str], None]:

@@ -33,7 +33,8 @@ def read(
       columns: our column names -> yours, where they differ.
       time_limit: for a table without `terminated` and `truncated`: episodes of exactly so many steps were
         cut; None: all ended by themselves; "infer": see `deadweight.sums.ends`, with a warning of class
-        `errors.Assumption` where a limit is found. Flags in the table always win.
+        `errors.Assumption` where a limit is found. Flags in the table always win, with such a warning where
+        a number contradicts them.
       time_format: how the step column writes dates, such as "%d.%m.%Y %H:%M"; dates as 2025-12-31 08:00 need
         none.
       fill_reward: the reward of rows whose reward is blank, such as 0 where blank means that nothing was
@@ -100,11 +101,14 @@ def limited(
     log: Trajectories, time_limit: TimeLimit, says_ends: bool, tell: Callable[[str], None] = assume
 ) -> Trajectories:
     """The log with its time limit: the given one, or the one that it shows; flags win over both."""
+    if says_ends:
+        said = None if time_limit == "infer" else time_limit
+        return log._limited_to(log.limit_by_flags(said, tell))
     if time_limit == "infer":
-        found = None if says_ends else inferred_limit(log)
+        found = inferred_limit(log)
         if found is None:
             return log
         cut = log.with_time_limit(found)
         tell(assumption(found, int((log.terminated & ~cut.terminated).sum()), log.n_episodes))
         return cut
-    return log if time_limit is None else log.with_time_limit(time_limit, says_ends=says_ends)
+    return log if time_limit is None else log.with_time_limit(time_limit)

@@ -34,6 +34,7 @@ from deadweight.io.schema import match_columns
 from deadweight.io.scratch import Kept, Scratch, Shelf
 from deadweight.io.stream_labels import common_labels
 from deadweight.log.census import Census
+from deadweight.log.checks import limit_by_flags
 from deadweight.log.interface import Check, Giver, LogLabels
 from deadweight.log.trajectories import Trajectories
 from deadweight.sums.blocks import Block
@@ -157,8 +158,10 @@ class Stream(Stored):
     @property
     def time_limit(self) -> int | None:
         """The time limit; where it is to be inferred, the first to ask causes a pass over the parts."""
-        if self._limit[0] == "infer":
-            self._limit[0] = None if self.says_ends else self._inferred_limit()
+        if self.says_ends:
+            _ = self.census  # settles it
+        elif self._limit[0] == "infer":
+            self._limit[0] = self._inferred_limit()
         limit = self._limit[0]
         assert limit != "infer"
         return limit
@@ -179,13 +182,15 @@ class Stream(Stored):
 
     @property
     def knows_limit(self) -> bool:
-        """Whether somebody has asked already, or there are flags."""
+        """Whether somebody has asked already, or there are flags, which any pass takes together."""
         return self._limit[0] != "infer" or self.says_ends
 
     def limited(self, log: Trajectories) -> Trajectories:
         """A log of some of its episodes, with the time limit of the whole."""
         limit = self.known_limit  # whoever needs it has asked for it before
-        return log if limit is None else log.with_time_limit(limit, says_ends=self.says_ends)
+        if limit is None or self.says_ends:
+            return log._limited_to(limit)
+        return log.with_time_limit(limit)
 
     def _checked(self, pieces: list[Trajectories]) -> list[Trajectories]:
         if self._check is not None and not self._fetched_before:
@@ -257,7 +262,15 @@ class Stream(Stored):
                     f"statistics say that the largest state and action are {promised}, and they are "
                     f"{census.top}",
                 )
-            self._census[0] = census
+            self._census[0] = self._settled(census) if self.says_ends else census
+
+    def _settled(self, census: Census) -> Census:
+        """The census with the time limit that the flags leave, which may not be the one it was taken with."""
+        said = self.known_limit
+        limit = limit_by_flags(said, census.cuts, census.horizon, self._tell)
+        self._limit[0] = limit
+        early = 0 if limit is not None else census.cuts.number
+        return census if limit == said else replace(census, cut_early=early)
 
     def progress(self, done: int) -> None:
         """Tell whoever watches."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
+from deadweight.log.checks import Cuts
 from deadweight.log.trajectories import Trajectories
 
 
@@ -20,13 +22,15 @@ class Census:
       terminated: episodes that ended by termination.
       top: largest index of a state and of an action that occurs; (-1, -1) if nobody looked.
       cut_early: episodes that were cut elsewhere than at the time limit.
+      cuts: where cut episodes stop.
     """
 
     sizes: tuple[int, ...]
     horizon: int
     terminated: int
     top: tuple[int, int]
-    cut_early: int = 0
+    cut_early: int
+    cuts: Cuts
 
     @classmethod
     def of(cls, pieces: Sequence[Trajectories], look: bool = False) -> Census:
@@ -37,6 +41,7 @@ class Census:
             sum(int(np.count_nonzero(log.terminated)) for log in pieces),
             _largest_codes(pieces) if look else (-1, -1),
             sum(log.n_cut_early for log in pieces),
+            reduce(Cuts.merge, [log.cuts for log in pieces]),
         )
 
     def merge(self, other: Census) -> Census:
@@ -47,6 +52,7 @@ class Census:
             self.terminated + other.terminated,
             (max(self.top[0], other.top[0]), max(self.top[1], other.top[1])),
             self.cut_early + other.cut_early,
+            self.cuts.merge(other.cuts),
         )
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -111,6 +112,66 @@ def within_limit(lengths: IntArray, limit: int) -> BoolArray:
         )
     within: BoolArray = lengths < limit
     return within
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """Where episodes stop whose flags say that they were cut; merges.
+
+    Attributes:
+      number: cut episodes.
+      shortest, longest: their fewest and their most steps; 0 where none was cut.
+    """
+
+    number: int
+    shortest: int
+    longest: int
+
+    @classmethod
+    def of(cls, lengths: IntArray) -> Cuts:
+        """Of the steps of all cut episodes."""
+        if not lengths.size:
+            return cls(0, 0, 0)
+        return cls(len(lengths), int(lengths.min()), int(lengths.max()))
+
+    def merge(self, other: Cuts) -> Cuts:
+        """Of both."""
+        if not (self.number and other.number):
+            return self if self.number else other
+        shortest, longest = min(self.shortest, other.shortest), max(self.longest, other.longest)
+        return Cuts(self.number + other.number, shortest, longest)
+
+    def limit(self, longest: int) -> int | None:
+        """The time limit that they show: several, and all at the longest length; one is no pattern."""
+        return longest if self.number > 1 and self.shortest == longest else None
+
+
+def limit_by_flags(said: int | None, cuts: Cuts, longest: int, tell: Callable[[str], None]) -> int | None:
+    """The time limit of a log whose flags say how its episodes end; they win over what is said beside them.
+
+    Args:
+      said: what the user says; None if nothing.
+      cuts: what the flags say.
+      longest: steps of the longest episode.
+      tell: is told what the two contradict each other in, what was taken, and how to say otherwise.
+    """
+    shown = cuts.limit(longest)
+    if said is None:
+        return shown
+    if said > longest or said == longest == cuts.longest:
+        return said  # what was cut before was cut early
+    if said < longest:
+        what = f"the longest episode has {longest:,} steps"
+        way = "Give the limit that the log was made with, or none (--time-limit none)."
+    else:
+        what = f"no episode of {said:,} steps is flagged as cut there"
+        way = (
+            "If a limit cut them, say so on their last rows (terminated false, truncated true), or leave the "
+            "flags out; if they ended, leave the limit out (--time-limit none)."
+        )
+    taken = "no time limit is taken" if shown is None else f"{shown:,} steps, where all cut episodes stop"
+    tell(f"A time limit of {said:,} steps was said, and {what}. Flags win: {taken}. {way}")
+    return shown
 
 
 def check_terminated(terminated: npt.ArrayLike | None, n_episodes: int, n_steps: int) -> BoolArray:

@@ -6,7 +6,7 @@ side without padding. `Trajectories` makes them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from deadweight.basics.arithmetic import frozen, sums_by
+from deadweight.log.checks import Cuts, limit_by_flags
 from deadweight.log.durations import Discounting
 from deadweight.log.features import Features
 from deadweight.log.labelled import Labelled
@@ -67,6 +68,15 @@ class FlatEpisodes(Labelled):
     def horizon(self) -> int:
         """Steps of the longest episode."""
         return int(self.lengths.max())
+
+    @property
+    def cuts(self) -> Cuts:
+        """Where the episodes stop that were cut."""
+        return Cuts.of(self.lengths[~self.terminated])
+
+    def limit_by_flags(self, said: int | None, tell: Callable[[str], None]) -> int | None:
+        """The time limit if the log has flags; see `deadweight.log.checks.limit_by_flags`."""
+        return limit_by_flags(said, self.cuts, self.horizon, tell)
 
     @property
     def n_cut_early(self) -> int:

@@ -97,8 +97,13 @@ class Log(Labelled, Sequence[Trajectories]):
 
     @property
     def knows_limit(self) -> bool:
-        """Whether the time limit can be had without a pass."""
+        """Whether the time limit can be had without a pass of its own."""
         return True
+
+    def settle_ends(self) -> None:
+        """Find out where last steps lead, before a pass counts them."""
+        if not self.knows_limit:
+            _ = self.time_limit
 
     @abstractmethod
     def visits(self, size: int) -> FloatArray | None:

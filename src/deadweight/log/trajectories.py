@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deadweight.basics.arithmetic import frozen
-from deadweight.errors import DataError
+from deadweight.errors import DataError, assume
 from deadweight.log.checks import (
     check_offsets,
     check_terminated,
@@ -52,7 +52,9 @@ class Trajectories(FlatEpisodes):
       next_states: one label a step; only that of a truncated episode's last step adds information, and -1
         (or None) there means that it is unknown, unless -1 is a state.
       time_limit: where `terminated` is not given, episodes of exactly so many steps were cut; no episode is
-        longer. With `terminated` it only says where cut episodes were cut.
+        longer. With `terminated` it only says where cut episodes were cut; where the two contradict each
+        other the flags win, with a warning of class `errors.Assumption`. Without it, flags by which several
+        episodes were cut, all of them at the longest length, say it.
       features: (steps, d) numbers that describe the state of each step.
       feature_names: of their columns; default: those of a table, or x0, x1, ...
       last_features: (n, d) what follows each episode's last step; only that of a truncated episode adds
@@ -92,7 +94,9 @@ class Trajectories(FlatEpisodes):
         self.offsets = frozen(check_offsets(offsets, n))
         self.terminated = frozen(check_terminated(terminated, self.n_episodes, n))
         self.time_limit = None if time_limit is None else checked_time_limit(time_limit)
-        if self.time_limit is not None and terminated is None:
+        if terminated is not None:
+            self.time_limit = self.limit_by_flags(self.time_limit, assume)
+        elif self.time_limit is not None:
             self.terminated = frozen(within_limit(self.lengths, self.time_limit))
         self.behaviour_ids = None if behaviour_ids is None else checked_ids(behaviour_ids, self.n_episodes)
         self.rewards = checked_rewards(rewards, n, self.where)
@@ -157,7 +161,7 @@ class Trajectories(FlatEpisodes):
           terminated: one flag an episode; None: all ended by themselves, or as `time_limit` says.
           next_states: one list an episode, of one state a step; None or -1 at a cut last step is unknown.
           propensities: one list an episode, of pi_b(a|s) a step.
-          time_limit: episodes of exactly so many steps were cut; only without `terminated`.
+          time_limit: as in `Trajectories`.
 
         >>> Trajectories.from_episodes([[("ward", "wait", 0.0), ("icu", "treat", 1.0)]]).state_labels
         array(['icu', 'ward'], dtype=object)
@@ -317,16 +321,24 @@ class Trajectories(FlatEpisodes):
         """The same log, in which episodes of exactly so many steps were cut by a time limit.
 
         Nobody knows where their last steps led; how the other episodes ended stays what it was. Of a log that
-        says itself how its episodes end, the limit only says where cut ones were cut.
+        says itself how its episodes end (`says_ends`), the limit only says where cut ones were cut, and
+        yields to flags that contradict it.
 
         >>> log = Trajectories.from_episodes([[(0, 0, 1.0), (0, 1, 0.0)], [(0, 1, 2.0)]])
         >>> log.with_time_limit(2).terminated
         array([False,  True])
         """
+        limit = checked_time_limit(steps)
+        if says_ends:
+            return self._limited_to(self.limit_by_flags(limit, assume))
+        other = self._limited_to(limit)
+        other.terminated = frozen(self.terminated & within_limit(self.lengths, limit))
+        return other
+
+    def _limited_to(self, limit: int | None) -> Trajectories:
+        """The same log with a limit that is known to fit its flags, or those of the log it is part of."""
         other = copy(self)
-        other.time_limit = checked_time_limit(steps)
-        if not says_ends:
-            other.terminated = frozen(self.terminated & within_limit(self.lengths, other.time_limit))
+        other.time_limit = limit
         return other
 
     def with_remainder(self, amount: float) -> Trajectories:

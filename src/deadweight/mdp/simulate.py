@@ -119,8 +119,7 @@ def simulate(
         probs.ravel()[pair],
         terminated=~cut,
         next_states=following,
-        time_limit=limit,
-    )
+    )._limited_to(limit)
 
 
 def _roll(

@@ -47,7 +47,7 @@ class Facts:
         """
 
         def make() -> Counts:
-            _ = self.parts.time_limit  # first: it says what the last steps lead to
+            self.parts.settle_ends()
             if not self.parts.has_rows:
                 return together(self._counts_by_fold(FOLDS, shape).own)
             self.parts.will_be_read_again()  # as in `_counts_by_fold`
@@ -64,7 +64,7 @@ class Facts:
         """So many folds of the episodes, and for each the counts of all episodes but its own."""
 
         def make() -> tuple[Folds, list[Counts]]:
-            _ = self.parts.time_limit
+            self.parts.settle_ends()
             made = Folds.of(folds, self.parts.census.sizes)
             return made, without_each(self._counts_by_fold(folds, shape).own)
 

@@ -82,8 +82,7 @@ def cut_log(
         np.concatenate([[0], np.cumsum(lengths)]),
         propensities=None if log.propensities is None else log.propensities[kept],
         terminated=log.terminated & ~was_cut,
-        time_limit=horizon,
-    )
+    )._limited_to(horizon)
     return found, float(was_cut.mean())
 
 

@@ -77,8 +77,7 @@ class NoiseLabels:
             log.offsets,
             propensities=log.propensities,
             terminated=log.terminated,
-            time_limit=log.time_limit,
-        )
+        )._limited_to(log.time_limit)
 
 
 Task = StudyProblem | BinnedCartpole | NoiseLabels

@@ -92,9 +92,8 @@ def sample(problem: Problem, mix: str, episodes: int, seed: np.random.SeedSequen
         np.concatenate([[0], np.cumsum(lengths)]),
         propensities=np.concatenate([one.propensities for one in parts if one.propensities is not None]),
         terminated=np.concatenate([one.terminated for one in parts]),
-        time_limit=problem.mdp.horizon,
         behaviour_ids=ids,
-    )
+    )._limited_to(problem.mdp.horizon)
 
 
 def run(name: str, number: int) -> dict[str, Any]:

@@ -66,8 +66,7 @@ class StudyProblem:
             propensities=log.propensities,
             terminated=log.terminated,
             next_states=following,
-            time_limit=log.time_limit,
-        )
+        )._limited_to(log.time_limit)
 
     def _shown_policy(self, policy: TabularPolicy) -> TabularPolicy:
         if self.shown is None:
