@@ -23,6 +23,8 @@ from deadweight.cli.app import app
 from deadweight.errors import Assumption, DataError
 from deadweight.io.open import open_log
 from deadweight.io.stream import Stream, open_stream
+from deadweight.mdp.simulate import simulate
+from deadweight.studies.unsaid_ends import self_ending, table_without_flags
 
 from .reference import model
 from .reference.log import Log
@@ -275,6 +277,35 @@ def test_flags_cost_a_stream_no_pass(flagged: str, tmp_path: Path, monkeypatch: 
         _ = stream.time_limit
         passes.append(len(begun))
     assert passes[0] == passes[1] > 0
+
+
+@pytest.mark.parametrize(("flagged", "said", "cell"), [one for one in CELLS if one[2] != REFUSED])
+def test_the_doctor_names_a_contradiction(flagged: str, said: Any, cell: Any) -> None:
+    found = [one for one in dw.doctor(table_of(flagged), time_limit=said) if one.code == "DW252"]
+    assert len(found) == taken_of(cell)[1]
+    assert all("Flags win" in one.problem for one in found)
+
+
+def test_done_at_a_cap_is_named() -> None:
+    """All episodes of the longest length are flagged as ended there, and elsewhere the task goes on."""
+    for flagged in ("all ended", "none cut", "the longest ended and cut", "shorter ones cut"):
+        found = {one.code: one for one in dw.doctor(table_of(flagged))}
+        assert "40 episodes of 60 are flagged as ended after exactly 6 steps" in found["DW251"].problem
+        assert "truncated true" in found["DW251"].fix
+        assert found["DW251"].count == 40
+        sure = {one.code for one in dw.doctor(table_of(flagged), time_limit=None)}
+        assert "DW251" not in sure, "it was said twice that they ended"
+    for flagged in ("nothing", "the longest cut", "one of the longest cut", "all cut"):
+        assert "DW251" not in {one.code for one in dw.doctor(table_of(flagged))}
+
+
+@pytest.mark.parametrize("name", list(self_ending()))
+def test_tasks_that_end_by_themselves_are_no_cap(name: str) -> None:
+    problem = self_ending()[name]
+    log = simulate(problem.mdp, problem.pi_b, 200, 1, 100_000)
+    last = np.isin(np.arange(log.n_steps), log.offsets[1:] - 1)
+    found = dw.doctor(table_without_flags(log) | {"terminated": last})
+    assert "DW251" not in {one.code for one in found}
 
 
 def test_a_limit_that_overrules_flags_is_said_with_a_method() -> None:

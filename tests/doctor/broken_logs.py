@@ -220,6 +220,7 @@ CORPUS: list[tuple[str, str, Callable[[Frame], Any]]] = [
     ("one length that may be a limit", "DW245", chain(_place_by_place, NO_FLAGS)),
     ("nothing after truncation", "DW246", NO_NEXT),
     ("all truncated", "DW247", new(terminated=lambda f: False, truncated=_last)),
+    ("done at a cap", "DW251", new(terminated=_last, truncated=lambda f: False)),
     ("case of labels", "DW331", chain(put("state", "Ward "), NO_NEXT)),
     ("state called NA", "DW332", chain(put("state", "NA", [3, 5, 9]), NO_NEXT)),
     ("state -1", "DW333", chain(new(state=lambda f: f.step - 1), NO_NEXT)),

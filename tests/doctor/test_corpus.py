@@ -49,7 +49,8 @@ def test_each_broken_log_gives_its_code(code, change):
 def test_the_corpus_meets_every_check_of_the_log():
     checks = {check.code for check in (*REQUIREMENTS, *ON_THE_TABLE, *ON_THE_LOG)}
     assert len(checks) >= 60
-    assert checks <= {code for _, code, _ in CORPUS}
+    beside = {"DW252"}  # about what is said beside the table: tests/test_flags_and_limits.py
+    assert checks - beside <= {code for _, code, _ in CORPUS}
 
 
 def test_codes_have_one_meaning():

@@ -30,7 +30,7 @@ from deadweight.policy.policies import TabularPolicy
 from deadweight.question.asking import Policy
 from deadweight.question.learned_behaviour import fit_behaviour
 
-ASSUMED = {"DW248"}
+ASSUMED = {"DW248", "DW252"}
 """Findings that were said as assumptions when the log was opened."""
 OBSERVED = "observed"
 """In place of a behaviour policy: nothing but what was done."""

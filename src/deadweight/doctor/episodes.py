@@ -7,6 +7,7 @@ import numpy as np
 from deadweight.doctor.case import Case
 from deadweight.errors import how_many
 from deadweight.io.findings import Check, Found
+from deadweight.sums.ends import inferred_limit
 from deadweight.typing import BoolArray
 
 FEW = 30
@@ -85,7 +86,7 @@ def time_limit(case: Case) -> Found | None:
     )
 
 
-def inferred_limit(case: Case) -> Found | None:
+def limit_inferred(case: Case) -> Found | None:
     """A time limit that nobody has mentioned and that the log shows."""
     limit = case.log.time_limit
     if limit is None or case.time_limit != "infer" or case.table.says_ends:
@@ -99,6 +100,34 @@ def inferred_limit(case: Case) -> Found | None:
         "terminated or truncated.",
         case.rows_of_episodes(at_limit),
     )
+
+
+def ended_at_a_cap(case: Case) -> Found | None:
+    """Many episodes are flagged as ended at the longest length, as if a time limit had cut them."""
+    log, at_limit = case.log, _at_limit(case)
+    if case.time_limit != "infer" or not case.table.says_ends or not log.terminated[at_limit].all():
+        return None
+    limit = inferred_limit(log)
+    if limit is None:
+        return None
+    return Found(
+        f"{how_many(int(at_limit.sum()), 'episode')} of {log.n_episodes:,} are flagged as ended after "
+        f"exactly {limit:,} steps, the longest length, in states from which the log goes on elsewhere: were "
+        "they cut by a time limit? A model of these flags has random endings.",
+        "If they were cut, say so on their last rows (terminated false, truncated true), or leave the flags "
+        f"out and say --time-limit {limit}; --time-limit none if they ended.",
+        case.rows_of_episodes(at_limit),
+    )
+
+
+def contradicted_limit(case: Case) -> Found | None:
+    """A time limit that is said, and flags that say otherwise."""
+    if not case.table.says_ends or not isinstance(case.time_limit, int):
+        return None
+    told: list[str] = []
+    case.log.limit_by_flags(case.time_limit, told.append)
+    fix = "Correct the flags or the limit: only one of them can be right."
+    return Found(told[0], fix) if told else None
 
 
 def _at_limit(case: Case) -> BoolArray:
@@ -141,5 +170,7 @@ CHECKS: tuple[Check[Case], ...] = (
     Check("DW245", "warning", "A time limit without a flag", (), time_limit),
     Check("DW246", "warning", "Truncated episodes without successor", (), no_successor),
     Check("DW247", "info", "No episode terminates", (), none_terminates),
-    Check("DW248", "info", "A time limit inferred", (), inferred_limit),
+    Check("DW248", "info", "A time limit inferred", (), limit_inferred),
+    Check("DW251", "warning", "Episodes that may have been cut are flagged as ended", (), ended_at_a_cap),
+    Check("DW252", "warning", "A time limit that the flags contradict", (), contradicted_limit),
 )
