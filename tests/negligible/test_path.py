@@ -105,7 +105,7 @@ def test_every_state_based_name_has_a_path(name):
     plain = {"DRSIS": "DR", "WDRSIS": "WDR"}.get(plain, plain.replace("S", "", 1))
     assert path.estimate[0] == pytest.approx(dw.estimate(plain, log, pi_e, pi_b).value, rel=1e-10)
     if BUILT_IN[name].contains_correction:
-        assert path.corrected is path.estimate
+        assert np.array_equal(path.corrected, path.estimate)
     else:
         np.testing.assert_array_equal(path.corrected, path.estimate - path.bias)
 

@@ -33,6 +33,26 @@ def frozen(array: Any) -> Any:
     return view
 
 
+def apart(array: AnyArray, given: object) -> AnyArray:
+    """The array, a copy of it where what a caller has given, and may still write to, lies in the same memory.
+
+    Lists, frames and arrays of other types have been copied when they were converted.
+
+    >>> given = np.zeros(3)
+    >>> apart(given[1:], given).base is given, apart(given.astype(int), given).base is None
+    (False, True)
+    """
+    shared = isinstance(given, np.ndarray) and np.may_share_memory(array, given)
+    return np.array(array) if shared else array
+
+
+def freeze_fields(record: object) -> None:
+    """Make views that cannot be written to of the arrays of a record: those who get it cannot change it."""
+    for name, value in vars(record).items():
+        if isinstance(value, np.ndarray) and value.flags.writeable:
+            object.__setattr__(record, name, frozen(value))
+
+
 def divide(top: FloatArray | float, bottom: FloatArray | float) -> FloatArray:
     """top / bottom, and 0 where the bottom is 0.
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from deadweight.basics.arithmetic import freeze_fields
 from deadweight.basics.table_numbers import table_number
 from deadweight.diagnostics.variance_cost import variance_costs
 from deadweight.estimators.names import estimator_of
@@ -73,6 +74,9 @@ class StateReport:
     bias: FloatArray
     gap: FloatArray
     dropped: BoolArray
+
+    def __post_init__(self) -> None:
+        freeze_fields(self)
 
     @property
     def total_bias(self) -> float:

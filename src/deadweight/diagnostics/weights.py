@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from deadweight.basics.arithmetic import freeze_fields
 from deadweight.diagnostics.pareto import pareto_k
 from deadweight.log.interface import LogLike
 from deadweight.question.asking import ask
@@ -65,6 +66,9 @@ class WeightReport:
     zero_weight_share: float
     kept_visits: float
     dropped_visits: float
+
+    def __post_init__(self) -> None:
+        freeze_fields(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values."""

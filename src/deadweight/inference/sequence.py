@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from deadweight.answers.plans import Plan
+from deadweight.basics.arithmetic import freeze_fields
 from deadweight.errors import DataError, OptionError
 from deadweight.estimators.names import estimator_of
 from deadweight.inference.betting import LOG_BET, LOG_STAY, climb, log_sum
@@ -132,6 +133,9 @@ class IntervalPath:
     lower: FloatArray
     upper: FloatArray
     covers: str
+
+    def __post_init__(self) -> None:
+        freeze_fields(self)
 
 
 def confidence_sequence(

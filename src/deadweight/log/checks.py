@@ -14,12 +14,12 @@ from deadweight.typing import BoolArray, FloatArray, IntArray
 
 
 def as_numbers(values: npt.ArrayLike, what: str, fix: str) -> FloatArray:
-    """A column of numbers, or an error; complex ones have a part that would be lost."""
+    """A column of numbers of its own, or an error; complex ones have a part that would be lost."""
     try:
         given = np.asarray(unmasked(values))
         if np.iscomplexobj(given):
             raise TypeError("no imaginary parts")
-        return given.astype(np.float64, copy=False)
+        return given.astype(np.float64, copy=not isinstance(values, list | tuple))
     except (TypeError, ValueError):
         raise DataError(f"The {what} column must hold numbers; found something else.", fix=fix) from None
 
@@ -87,7 +87,7 @@ def check_offsets(offsets: npt.ArrayLike, n: int) -> IntArray:
             f"Every episode needs at least one step; found none in episodes {first_few(empty)}.",
             fix="Leave empty episodes out, or log the step at which they began.",
         )
-    return given.astype(np.int64, copy=False)
+    return given.astype(np.int64)
 
 
 def checked_time_limit(steps: int) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.basics.arithmetic import frozen, unmasked
+from deadweight.basics.arithmetic import freeze_fields, unmasked
 from deadweight.errors import DataError, EstimationError
 from deadweight.log.labels import plain
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray
@@ -37,6 +37,9 @@ class Features:
     last: FloatArray
     names: tuple[str, ...]
 
+    def __post_init__(self) -> None:
+        freeze_fields(self)
+
     @property
     def known_last(self) -> BoolArray:
         """(n,) where it is known what follows."""
@@ -44,7 +47,7 @@ class Features:
 
     def select(self, rows: IntArray, episodes: IntArray) -> Features:
         """Of some episodes, whose rows these are."""
-        return Features(frozen(self.values[rows]), frozen(self.last[episodes]), self.names)
+        return Features(self.values[rows], self.last[episodes], self.names)
 
 
 def checked_features(features: Any, names: Sequence[str] | None, last: Any, n_episodes: int) -> Features:
@@ -78,7 +81,7 @@ def checked_features(features: Any, names: Sequence[str] | None, last: Any, n_ep
         after: FloatArray = np.full((n_episodes, width), np.nan)
     else:
         after = _checked_last(_matrix(last, "last_features"), called, n_episodes)
-    return Features(frozen(values), frozen(after), called)
+    return Features(values, after, called)
 
 
 def _checked_last(last: AnyArray, names: tuple[str, ...], n_episodes: int) -> FloatArray:

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from deadweight.basics.arithmetic import frozen
 from deadweight.errors import DropError
-from deadweight.log.labels import plain
-from deadweight.typing import BoolArray, FloatArray, Labels
+from deadweight.log.labels import as_column, plain
+from deadweight.typing import AnyArray, BoolArray, FloatArray, Labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +46,10 @@ class StateSet:
                 f"A state set needs one flag for each state ({len(self.labels)}); found shape {mask.shape}.",
                 fix="Pass one boolean for each state label.",
             )
-        mask.flags.writeable = False
-        object.__setattr__(self, "mask", mask)
+        labels = self.labels if isinstance(self.labels, np.ndarray) else as_column(self.labels, "state")
+        evidence = {name: _kept(values) for name, values in self.evidence.items()}
+        for name, value in (("mask", frozen(mask)), ("labels", _kept(labels)), ("evidence", evidence)):
+            object.__setattr__(self, name, value)
 
     @property
     def states(self) -> list[Any]:
@@ -119,3 +122,11 @@ class StateSet:
     def _combined(self, other: StateSet, mask: BoolArray, word: str) -> StateSet:
         evidence = {**other.evidence, **self.evidence}
         return StateSet(mask, self.labels, f"({self.origin}) {word} ({other.origin})", evidence)
+
+
+def _kept(values: AnyArray) -> AnyArray:
+    """An array that nobody writes to: itself where that is so already, as for the many sets of a path."""
+    if not values.flags.writeable:
+        return values
+    copied: AnyArray = frozen(values.copy())
+    return copied

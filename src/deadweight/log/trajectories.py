@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from deadweight.basics.arithmetic import frozen
+from deadweight.basics.arithmetic import apart, frozen
 from deadweight.errors import DataError, assume
 from deadweight.log.checks import (
     check_offsets,
@@ -39,7 +39,7 @@ from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray, Labels
 
 
 class Trajectories(FlatEpisodes):
-    """A log of episodes, immutable.
+    """A log of episodes, immutable: it copies the arrays that it is given, and hands out read-only ones.
 
     Args:
       states, actions: one label a step; see `deadweight.log.labels` for what becomes an index. States may be
@@ -107,15 +107,15 @@ class Trajectories(FlatEpisodes):
 
         self._described = features_of_steps(features, feature_names, last_features, self.n_episodes, n)
         self.has_next_states = next_states is not None
-        codes, self.action_labels = encode(action_column, "action")
-        self.actions = frozen(codes)
+        codes, action_labels = encode(action_column, "action")
+        self.actions, self.action_labels = frozen(apart(codes, actions)), frozen(action_labels)
         if self.has_states:
-            self._number_states(state_column, next_states)
+            self._number_states(state_column, states, next_states)
         else:
             self._number_rows(next_states)
 
-    def _number_states(self, state_column: AnyArray, next_states: npt.ArrayLike | None) -> None:
-        """States by their labels."""
+    def _number_states(self, state_column: AnyArray, states: object, next_states: Any) -> None:
+        """States by their labels; `states` is what the column was given as."""
         n = len(state_column)
         successors = last_successors(next_states, state_column, self.offsets, self.terminated, self.where)
         known = np.array([label is not None for label in successors], dtype=bool)
@@ -123,10 +123,11 @@ class Trajectories(FlatEpisodes):
         if state_column.dtype == bool:  # beside a -1 numpy has made numbers of the flags that follow
             state_column = state_column.astype(object)
         column = joined([state_column, extra]) if extra.size else state_column
-        codes, self.state_labels = encode(column, "state")
-        self.states = frozen(codes[:n])
-        self._last_successor = np.full(self.n_episodes, -1, dtype=np.int64)
-        self._last_successor[known] = codes[n:]
+        codes, state_labels = encode(column, "state")
+        self.states, self.state_labels = frozen(apart(codes[:n], states)), frozen(state_labels)
+        last_successor = np.full(self.n_episodes, -1, dtype=np.int64)
+        last_successor[known] = codes[n:]
+        self._last_successor = frozen(last_successor)
 
     def _number_rows(self, next_states: npt.ArrayLike | None) -> None:
         """Each row as a state of its own, and what follows a cut episode as another."""
@@ -142,8 +143,8 @@ class Trajectories(FlatEpisodes):
 
     def _take_rows_as_states(self, known_last: BoolArray) -> None:
         n, episodes = self.n_steps, np.arange(self.n_episodes)
-        self.states, self.state_labels = frozen(np.arange(n)), np.arange(n + len(episodes))
-        self._last_successor = np.where(known_last & ~self.terminated, n + episodes, -1)
+        self.states, self.state_labels = frozen(np.arange(n)), frozen(np.arange(n + len(episodes)))
+        self._last_successor = frozen(np.where(known_last & ~self.terminated, n + episodes, -1))
 
     @classmethod
     def from_episodes(
@@ -200,8 +201,8 @@ class Trajectories(FlatEpisodes):
         log.offsets, log.terminated = frozen(offsets), frozen(terminated)
         log.propensities = None if propensities is None else frozen(propensities)
         log.target_probs = None if target_probs is None else frozen(target_probs)
-        log.state_labels, log.action_labels = state_labels, action_labels
-        log._last_successor, log.has_next_states = last_successor, has_next_states
+        log.state_labels, log.action_labels = frozen(state_labels), frozen(action_labels)
+        log._last_successor, log.has_next_states = frozen(last_successor), has_next_states
         log.time_limit = time_limit
         log.has_states, log._described = has_states, described
         log.behaviour_ids = None if behaviour_ids is None else frozen(behaviour_ids)

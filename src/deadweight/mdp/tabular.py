@@ -98,9 +98,7 @@ class TabularMDP:
         spread: FloatArray | None = None,
         open_end: bool = False,
     ) -> None:
-        for array in (P.data, P.indices, P.indptr, r, d0, transition_rewards, spread):
-            if array is not None:
-                array.flags.writeable = False
+        _freeze(P.data, P.indices, P.indptr, r, d0, transition_rewards, spread)
         self.__dict__.update(
             _stored=P,
             r=r,
@@ -125,7 +123,9 @@ class TabularMDP:
 
         cells = float(self._stored.shape[0]) * self._stored.shape[1]
         require(3 * NUMBER * cells, "A smoothed model without zeros", 'Use unseen="pool".')
-        return sparse.csr_array(self._stored.toarray() + self._spread[:, None])
+        smoothed = sparse.csr_array(self._stored.toarray() + self._spread[:, None])
+        _freeze(smoothed.data, smoothed.indices, smoothed.indptr)
+        return smoothed
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a TabularMDP cannot be changed ('{name}'); build a new one")
@@ -379,3 +379,9 @@ def check_gamma(gamma: float) -> None:
             f"gamma must be above 0 and at most 1; found {gamma!r}.",
             fix="For example gamma=1.0 (--gamma 1), where later rewards count in full, or 0.99.",
         )
+
+
+def _freeze(*arrays: Any) -> None:
+    for array in arrays:
+        if array is not None:
+            array.flags.writeable = False

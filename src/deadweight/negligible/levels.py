@@ -8,6 +8,7 @@ from typing import overload
 
 import numpy as np
 
+from deadweight.basics.arithmetic import freeze_fields, frozen
 from deadweight.log.state_sets import StateSet
 from deadweight.negligible.q_gap import may_drop
 from deadweight.question.core import Question
@@ -31,6 +32,11 @@ class Levels:
     entry: IntArray
     labels: Labels
     evidence: Mapping[str, FloatArray]
+
+    def __post_init__(self) -> None:
+        evidence = {name: frozen(values) for name, values in self.evidence.items()}
+        object.__setattr__(self, "evidence", evidence)
+        freeze_fields(self)
 
     def __len__(self) -> int:
         return len(self.epsilon)

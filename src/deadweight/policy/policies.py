@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from deadweight.basics.arithmetic import unmasked
+from deadweight.basics.arithmetic import frozen, unmasked
 from deadweight.errors import PolicyError
 from deadweight.log.checks import check_log_probabilities
 from deadweight.log.labels import plain
@@ -147,4 +147,5 @@ def check_names(labels: Sequence[Any] | None, size: int, what: str) -> Labels | 
         )
     column = np.empty(size, dtype=object)
     column[:] = own
-    return column
+    named: Labels = frozen(column)
+    return named

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from deadweight.basics.arithmetic import freeze_fields
 from deadweight.results.saved import saved
 from deadweight.results.verdict_data import Verdict
 from deadweight.typing import FloatArray
@@ -82,6 +83,9 @@ class Differences:
     baseline_value: float
     baseline_half_widths: FloatArray
     unsound: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        freeze_fields(self)
 
     def verdict(self, first: int, second: int | None) -> Verdict:
         """Is a policy better than another, or (None) than the baseline? By their places."""

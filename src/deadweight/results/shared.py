@@ -13,6 +13,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from deadweight.basics.arithmetic import freeze_fields
 from deadweight.errors import NotAsked
 
 SCHEMA = 2
@@ -35,6 +36,7 @@ class Result:
     ASK: ClassVar[Mapping[str, str]] = {}
 
     def __post_init__(self) -> None:
+        freeze_fields(self)
         for name in self.ASK:
             if self.__dict__.get(name) is ABSENT:
                 del self.__dict__[name]

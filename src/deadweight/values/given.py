@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from deadweight.basics.arithmetic import unmasked
+from deadweight.basics.arithmetic import frozen, unmasked
 from deadweight.errors import OptionError
 from deadweight.log.table_rows import places
 from deadweight.typing import FloatArray
@@ -77,7 +77,7 @@ def _checked(values: npt.ArrayLike, name: str, may_be_unknown: bool = False) -> 
         given = np.asarray(unmasked(values))
         if np.iscomplexobj(given):
             raise TypeError("no imaginary parts")
-        table = given.astype(np.float64, copy=False)
+        table: FloatArray = frozen(given.astype(np.float64))
     except (TypeError, ValueError):
         raise OptionError(
             f"{name} of GivenQ must hold numbers; found something else.",
