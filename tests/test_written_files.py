@@ -59,7 +59,10 @@ Writer = Callable[[Path], object]
 def _inputs(tmp_path_factory: pytest.TempPathFactory) -> None:
     log, _, policy = small_files(tmp_path_factory.mktemp("inputs"))
     np.savez(Path(policy).with_name("old.npz"), probs=LIFT.pi_b.probs, states=np.arange(5), actions=[0, 1])
-    IN.update(log=log, policy=policy, old=str(Path(policy).with_name("old.npz")))
+    long = Path(policy).with_name("long.csv")
+    rows = [f"{i},{t},0,0,{np.sin(i + t)!r},0.5" for i in range(500) for t in range(2)]
+    long.write_text("\n".join(["episode,step,state,action,reward,behaviour_prob", *rows]))
+    IN.update(long=str(long), log=log, policy=policy, old=str(Path(policy).with_name("old.npz")))
 
 
 def _command(*words: str) -> Writer:
@@ -72,6 +75,17 @@ def _trained(folder: Path) -> None:
         taxi_training.main([str(folder / "policies.npz")])
 
 
+NAMED_WORDS = {
+    "evaluate": ("evaluate", "{log}", "--target", "{policy}", "--report", "{folder}/x"),
+    "compare": (
+        *("compare", "{log}", "--target", "{policy}", "--target", "{old}", "--resamples", "100"),
+        *("--report", "{folder}/x"),
+    ),
+    "improve": ("improve", "{log}", "--out", "{folder}/x.csv", "--report", "{folder}/x"),
+    "doctor": ("doctor", "{log}", "--fix", "{folder}/x.parquet"),
+    "demo": ("demo", "--episodes", "60", "--logs", "1", "--report", "{folder}/x"),
+    "demo of the lift": ("demo", "--domain", "lift", "--logs", "1", "--report", "{folder}/x"),
+}
 # Files whose paths a user names.
 NAMED: dict[str, Writer] = {
     **{
@@ -84,15 +98,7 @@ NAMED: dict[str, Writer] = {
     },
     "policy.csv": lambda folder: write_policy(LIFT.pi_e, folder / "x.csv"),
     "policy.parquet": lambda folder: write_policy(LIFT.pi_e, folder / "x.parquet"),
-    "evaluate": _command("evaluate", "{log}", "--target", "{policy}", "--report", "{folder}/x"),
-    "compare": _command(
-        *("compare", "{log}", "--target", "{policy}", "--target", "{old}", "--resamples", "100"),
-        *("--report", "{folder}/x"),
-    ),
-    "improve": _command("improve", "{log}", "--out", "{folder}/x.csv", "--report", "{folder}/x"),
-    "doctor": _command("doctor", "{log}", "--fix", "{folder}/x.parquet"),
-    "demo": _command("demo", "--episodes", "60", "--logs", "1", "--report", "{folder}/x"),
-    "demo of the lift": _command("demo", "--domain", "lift", "--logs", "1", "--report", "{folder}/x"),
+    **{name: _command(*words) for name, words in NAMED_WORDS.items()},
 }
 # Files in a folder that a user names.
 WRITERS: dict[str, Writer] = {
@@ -381,8 +387,7 @@ def test_a_report_to_standard_output_follows_the_table(tmp_path: Path) -> None:
         assert _deadweight(*words, out=pipe.stdin) == 0
         piped = pipe.communicate()[0].decode()
     for text in (piped, (tmp_path / "out").read_text()):
-        assert "Verdict: " in text
-        assert text.index("<!doctype html>") < text.index("</html>")
+        assert text.index("Verdict: ") < text.index("<!doctype html>") < text.index("</html>")
         assert text.endswith("Report: /dev/fd/1\n")
 
 
@@ -441,6 +446,79 @@ def test_trying_a_folder_leaves_what_is_in_it(tmp_path: Path) -> None:
         (tmp_path / name).write_text("mine")
     atomic.check_folder(tmp_path)
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"writable": "mine", "any": "mine"}
+
+
+def _lost(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """A command on a disk that is full after the first letters: no file may be longer."""
+    small = "import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (4096, r.RLIM_INFINITY))"
+    command = [sys.executable, "-c", f"{small}; from deadweight.cli import main; main()"]
+    given = [word.format(folder=folder, **IN) for word in words]
+    return subprocess.run([*command, *given], capture_output=True, text=True, timeout=120)
+
+
+COMPUTED = {
+    "evaluate": (
+        (*NAMED_WORDS["evaluate"], "--gate", "worse"),
+        "Gate worse: ",
+        "estimates",
+        {"report": None},
+    ),
+    "compare": (NAMED_WORDS["compare"], "Recommendation: ", "ranking", {"report": None}),
+    "improve": (NAMED_WORDS["improve"], "Answer: ", "answer", {"report": None}),
+    "doctor": (
+        ("doctor", "{long}", "--fix", "{folder}/x.parquet"),
+        "What is left:",
+        "left",
+        {"written": None},
+    ),
+    "demo": (NAMED_WORDS["demo"], "Verdicts that are wrong: ", "estimates", {"report": None}),
+}
+
+
+@pytest.mark.parametrize(("words", "said", "field", "paths"), COMPUTED.values(), ids=COMPUTED.keys())
+def test_a_full_disk_takes_no_result_away(
+    words: tuple[str, ...], said: str, field: str, paths: dict[str, None], tmp_path: Path
+) -> None:
+    old = dict.fromkeys((tmp_path / "x", tmp_path / "x.parquet"), "old")
+    for path, text in old.items():
+        path.write_text(text)
+    printed = _lost(tmp_path, *words)
+    assert printed.returncode == 2, printed.stderr
+    assert said in printed.stdout
+    assert "Report: " not in printed.stdout
+    assert "File too large" in printed.stderr
+    document = _lost(tmp_path, *words, "--json")
+    assert document.returncode == 2, document.stderr
+    shown = json.loads(document.stdout)
+    assert field in shown
+    assert paths.items() <= shown.items()
+    assert "File too large" in shown["error"]["message"]
+    assert "File too large" in document.stderr
+    assert {path: path.read_text() for path in old} == old
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_what_could_be_written_is_named(tmp_path: Path) -> None:
+    """The policy is short, and there was room for it."""
+    shown = json.loads(_lost(tmp_path, *NAMED_WORDS["improve"], "--json").stdout)
+    assert (shown["policy"], shown["report"]) == (str(tmp_path / "x.csv"), None)
+    assert (tmp_path / "x.csv").exists()
+
+
+def test_a_defect_in_the_report_takes_no_result_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*given: object) -> str:
+        raise KeyError("defect")
+
+    monkeypatch.setattr("deadweight.report.write.render", broken)
+    assert _command(*NAMED_WORDS["evaluate"])(tmp_path) == 3
+    captured = capsys.readouterr()
+    assert "Verdict: " in captured.out
+    assert "DW999" in captured.err
+    assert _command(*NAMED_WORDS["evaluate"], "--json")(tmp_path) == 3
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["error"]["code"], shown["report"], "estimates" in shown) == ("DW999", None, True)
 
 
 # Where else something is written, and why: appended to; or in a temporary folder that is the process's own.

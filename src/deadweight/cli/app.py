@@ -64,7 +64,7 @@ def demo(
     from deadweight.cli.demo import Request
     from deadweight.cli.demo import demo as run
 
-    run(Request(**typed))
+    raise typer.Exit(run(Request(**typed)))
 
 
 @app.command()

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from deadweight.cli.before import check_file, check_number
+from deadweight.cli.failures import finish, report_files
 from deadweight.cli.gates import Gate
 from deadweight.cli.log_options import LogOptions, say_findings, say_unused_cut_weights
-from deadweight.cli.output import out_json, say, tell, tell_flags, tell_words
+from deadweight.cli.output import say, tell, tell_flags, tell_words
 from deadweight.cli.terminal_tables import print_table
 from deadweight.comparing.compare_policies import compare as compare_log
 from deadweight.errors import OptionError, did_you_mean
@@ -63,16 +64,17 @@ def compare(request: Request) -> int:
             seed=request.seed,
             cut_weights=request.cut_weights,
         )
-    written = None if request.report is None else made.report(request.report, request.title, request.reward)
+    report = report_files(
+        request.report, lambda to: made.report(to, request.title, request.reward), "\nReport: {}"
+    )
     gate = gate_of(request.gate, made)
     say_unused_cut_weights(request.cut_weights, made.conventions, made[made.ranking[0]].headline.flags)
     if request.json:
-        out_json({**_document(made, findings, written), **gate.entry})
-    else:
-        _print(made, findings, written)
-        if request.gate is not None:
-            tell(gate.words())
-    return gate.exit_code
+        return finish(gate.exit_code, report, {**_document(made, findings), **gate.entry})
+    _print(made, findings)
+    if request.gate is not None:
+        tell(gate.words())
+    return finish(gate.exit_code, report)
 
 
 def gate_of(asked: str | None, found: Comparison) -> Gate:
@@ -158,16 +160,16 @@ def _baseline(text: str, files: Mapping[str, Path]) -> float | str | None:
     return value
 
 
-def _document(found: Comparison, findings: list[Finding], written: Path | None) -> dict[str, Any]:
+def _document(found: Comparison, findings: list[Finding]) -> dict[str, Any]:
     return {
         **found.to_dict(),
         "log": {"episodes": found.n_episodes},
         "warnings": [finding.to_dict() for finding in findings],
-        "report": None if written is None else str(written),
+        "report": None,
     }
 
 
-def _print(found: Comparison, findings: list[Finding], written: Path | None) -> None:
+def _print(found: Comparison, findings: list[Finding]) -> None:
     say_findings(findings)
     print_table(HEADINGS, found.rows(), left=(0, len(HEADINGS) - 1))
     tell(f"\nRecommendation: {'none' if found.recommendation is None else found.recommendation}.")
@@ -176,5 +178,3 @@ def _print(found: Comparison, findings: list[Finding], written: Path | None) -> 
     headlines = [found[name].headline for name in found.ranking]
     flags = remarks((one.about, one.flags) for one in headlines)
     tell_flags([(flag, found.with_flag(flag), said) for flag, _, said in flags])
-    if written is not None:
-        tell(f"\nReport: {written}")

@@ -27,8 +27,8 @@ class Request:
     files: Path | None = None
 
 
-def demo(request: Request) -> None:
-    """Simulate, evaluate, print, and write a report."""
+def demo(request: Request) -> int:
+    """Simulate, evaluate, print, and write a report; the exit code."""
     if request.domain not in DOMAINS:
         raise OptionError(
             f"--domain must be ward or lift; found {request.domain!r}."
@@ -37,17 +37,16 @@ def demo(request: Request) -> None:
         )
     if request.files is not None:
         _write_files(request.files, request.episodes or 600, request.seed)
-        return
+        return 0
     check_file(request.report, json=request.json)
     seed, report, json = request.seed, request.report, request.json
     if request.domain == "lift":
         from deadweight.cli.demo_lift import lift_demo
 
-        lift_demo(request.size, request.episodes or 1000, seed, request.logs or 10, report, json)
-    else:
-        from deadweight.cli.demo_ward import ward_demo
+        return lift_demo(request.size, request.episodes or 1000, seed, request.logs or 10, report, json)
+    from deadweight.cli.demo_ward import ward_demo
 
-        ward_demo(request.episodes or 600, seed, request.logs or 20, report, json)
+    return ward_demo(request.episodes or 600, seed, request.logs or 20, report, json)
 
 
 def _write_files(folder: Path, episodes: int, seed: int) -> None:

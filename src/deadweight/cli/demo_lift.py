@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from deadweight.cli.domains import ranges
-from deadweight.cli.output import out_json, tell, tell_words
+from deadweight.cli.failures import finish, report_files
+from deadweight.cli.output import tell_words
 from deadweight.cli.terminal_tables import print_table
 from deadweight.domains import Problem, stochastic_lift
 from deadweight.errors import how_many
@@ -29,19 +30,18 @@ NAMES = tuple(dict.fromkeys([*BASELINES, *(name for pair in PAIRS for name in pa
 HEADINGS = ("plain", "value", "ESS", "RMSE", "state-based", "value", "ESS", "RMSE", "dropped")
 
 
-def lift_demo(size: int, episodes: int, seed: int, logs: int, report: Path, json: bool) -> None:
-    """Simulate, evaluate, print, and write the report of the first log."""
+def lift_demo(size: int, episodes: int, seed: int, logs: int, report: Path, json: bool) -> int:
+    """Simulate, evaluate, print, and write the report of the first log; the exit code."""
     problem = stochastic_lift(size)
     seeds = np.random.SeedSequence(seed).spawn(logs)
     log = problem.sample(episodes, seeds[0])
     ev = evaluate(log, problem.pi_e, problem.pi_b, NAMES, drop="auto")
     rmse = _root_mean_squared_errors(problem, ev, episodes, seeds)
     truth = problem.true_value
-    written = ev.report(report, title=f"Demo: a lift of {size} floors", truth=truth)
+    title = f"Demo: a lift of {size} floors"
+    files = report_files(report, lambda path: ev.report(path, title=title, truth=truth))
     if json:
-        extra = {"truth": truth, "logs": logs, "rmse": rmse, "report": str(written)}
-        out_json({**extra, **ev.to_dict()})
-        return
+        return finish(0, files, {"truth": truth, "logs": logs, "rmse": rmse, **ev.to_dict()})
     tell_words(
         f"A lift of {size} floors; a log of {log.n_episodes:,} episodes ({log.n_steps:,} steps) of a policy "
         "that acts at random.\n"
@@ -52,7 +52,7 @@ def lift_demo(size: int, episodes: int, seed: int, logs: int, report: Path, json
     rows += [[*_numbers(ev, rmse, name), "", "", "", "", ""] for name in BASELINES]
     print_table(HEADINGS, rows, left=(0, 4, 8))
     tell_words(_closing(ev, logs))
-    tell(f"Report: {written}")
+    return finish(0, files)
 
 
 def _root_mean_squared_errors(

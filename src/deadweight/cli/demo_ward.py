@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from deadweight.cli.output import out_json, program, tell, terminal_width
+from deadweight.cli.failures import File, finish
+from deadweight.cli.output import program, tell, terminal_width
 from deadweight.cli.terminal_tables import print_table
 from deadweight.errors import how_many
 from deadweight.estimate import evaluate
@@ -42,26 +43,31 @@ class Holds:
     width: float
 
 
-def ward_demo(patients: int, seed: int, logs: int, report: Path, json: bool) -> None:
-    """Simulate, evaluate three rules, print the story, and write the report of the first rule."""
+def ward_demo(patients: int, seed: int, logs: int, report: Path, json: bool) -> int:
+    """Simulate, evaluate three rules, print the story, write the report of the first rule; the exit code."""
     world, seeds = ward(), np.random.SeedSequence(seed).spawn(logs)
     log = world.sample(patients, seeds[0])
     found = {rule: _evaluated(log, rule) for rule in RULES}
     rounds = [found, *_repeated(world, patients, seeds[1:])]
     holds = {name: _holds(world, rounds, name) for name in NAMES}
-    written = found[RULES[0]].report(
-        report, f"Demo: may the ward {RULES[0].name}?", REWARD, world.truth(RULES[0])
+    first = RULES[0]
+
+    def write() -> None:
+        found[first].report(report, f"Demo: may the ward {first.name}?", REWARD, world.truth(first))
+
+    said = (
+        f"\nReport on '{first.name}', with the truth marked: {report}\n"
+        f"Your own log: {program()} doctor log.csv\n"
+        f"        then: {program()} evaluate log.csv --target policy.csv"
     )
+    files = [File("report", report, write, said)]
     if json:
-        out_json(_document(world, found, rounds, holds, written))
-        return
+        return finish(0, files, _document(world, found, rounds, holds))
     _tell_question(log)
     _tell_verdicts(world, found)
     _tell_weights(world, found[CALM])
     _tell_repeated(world, rounds, holds)
-    tell(f"\nReport on '{RULES[0].name}', with the truth marked: {written}")
-    tell(f"Your own log: {program()} doctor log.csv")
-    tell(f"        then: {program()} evaluate log.csv --target policy.csv")
+    return finish(0, files)
 
 
 def _evaluated(log: Trajectories, rule: Rule, background: bool = True) -> Evaluation:
@@ -180,7 +186,6 @@ def _document(
     found: dict[Rule, Evaluation],
     rounds: Sequence[dict[Rule, Evaluation]],
     holds: dict[str, Holds],
-    written: Path,
 ) -> dict[str, object]:
     policies = {
         rule.name: {
@@ -199,7 +204,7 @@ def _document(
         "logs": len(rounds),
         "policies": policies,
         "intervals": {n: {"holds": one.times, "of": one.of, "width": one.width} for n, one in holds.items()},
-        "report": str(written),
+        "report": None,
     }
 
 

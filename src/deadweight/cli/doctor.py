@@ -10,7 +10,7 @@ from typing import Any
 
 from deadweight.basics.atomic import write_text, write_whole, writing
 from deadweight.cli.before import check_behaviour, check_file
-from deadweight.cli.failures import refuse
+from deadweight.cli.failures import File, finish, refuse
 from deadweight.cli.invocation import Invocation
 from deadweight.cli.output import SCHEMA, out_json, tell, tell_words
 from deadweight.cli.time_limit import assume
@@ -123,29 +123,30 @@ def _finding(found: Diagnosis, code: str) -> Finding:
 
 
 def _write(request: Request, path: Path, mended: Mended) -> int:
-    """The mended log and, inside it and beside it, the record of what was changed."""
+    """What was changed and what is left; then the mended log and, inside it and beside it, the record."""
     changes = [change.to_dict() for change in mended.changes]
     record = json_text.dumps({"schema": SCHEMA, "changes": changes}, indent=2)
-    like = files_of(request.given.log)
-    _write_parquet(path, mended.table, record, like)
     beside = _record_of(path)
-    with writing(beside, NO_ROOM):
-        write_text(beside, record + "\n", like)
+
+    def write() -> None:
+        like = files_of(request.given.log)
+        _write_parquet(path, mended.table, record, like)
+        with writing(beside, NO_ROOM):
+            write_text(beside, record + "\n", like)
+
+    size = how_many(mended.table.num_rows, "row")
+    files = [File("written", path, write, f"\nWritten: {path} ({size}); the record of changes: {beside}")]
+    code = 0 if mended.diagnosis.ok else FOUND_ERRORS
     if request.json:
-        out_json({"written": str(path), "changes": changes, "left": mended.diagnosis.to_dict()})
-    else:
-        tell_words(
-            f"Written: {path} ({how_many(mended.table.num_rows, 'row')}); the record of changes: {beside}"
-        )
-        for change in mended.changes:
-            column = f"{change.column}: " if change.column else ""
-            tell_words(
-                f"  {column}{change.what}" + (f" ({how_many(change.rows, 'row')})" if change.rows else "")
-            )
-        left = Invocation(path)
-        tell("\nWhat is left:")
-        tell_words(mended.diagnosis.written({one.code: left.command_for(one) for one in mended.diagnosis}))
-    return 0 if mended.diagnosis.ok else FOUND_ERRORS
+        return finish(code, files, {"changes": changes, "left": mended.diagnosis.to_dict()})
+    tell("Changed:" if changes else "Nothing was changed.")
+    for change in mended.changes:
+        column = f"{change.column}: " if change.column else ""
+        tell_words(f"  {column}{change.what}" + (f" ({how_many(change.rows, 'row')})" if change.rows else ""))
+    left = Invocation(path)
+    tell("\nWhat is left:")
+    tell_words(mended.diagnosis.written({one.code: left.command_for(one) for one in mended.diagnosis}))
+    return finish(code, files)
 
 
 def _write_parquet(path: Path, table: Any, record: str, like: Sequence[Path]) -> None:

@@ -9,9 +9,10 @@ from typing import Any
 
 from deadweight.background.conventions import LONGEST_RULE
 from deadweight.cli.before import check_file, check_number
+from deadweight.cli.failures import finish, report_files
 from deadweight.cli.gates import Gate
 from deadweight.cli.log_options import LogOptions, say_findings, say_unused_cut_weights
-from deadweight.cli.output import out_json, say, tell, tell_flags, tell_words
+from deadweight.cli.output import say, tell, tell_flags, tell_words
 from deadweight.cli.terminal_tables import print_table
 from deadweight.cut_bounds import cut_bounds
 from deadweight.errors import OptionError, did_you_mean, how_many
@@ -119,21 +120,20 @@ def _bounds(request: Request, log: LogLike, target: TabularPolicy | None, pi_b: 
 def _show(
     request: Request, ev: Evaluation, findings: tuple[Finding, ...], bounds: CutBounds | None = None
 ) -> int:
-    """Write and print; the exit code."""
-    written = None if request.report is None else ev.report(request.report, request.title, request.reward)
+    """Print, then write; the exit code."""
     opens = request.gate is None or is_open(request.gate, ev.verdict, request.min_effect)
     gate = Gate(request.gate, opens, ev.verdict.answer, ev.verdict.doubts)
+    files = report_files(request.report, lambda to: ev.report(to, request.title, request.reward))
     say_unused_cut_weights(request.cut_weights, ev.conventions, ev.headline.flags)
     if request.json:
         cut = {} if bounds is None else {"cut": bounds.to_dict()}
-        out_json({**_document(ev, findings, written), **cut, **gate.entry})
-    else:
-        _print(ev, findings, written)
-        if bounds is not None:
-            tell_words(f"\nCut episodes:\n{bounds}")
-        if request.gate is not None:
-            tell(gate.words(request.min_effect))
-    return gate.exit_code
+        return finish(gate.exit_code, files, {**_document(ev, findings), **cut, **gate.entry})
+    _print(ev, findings)
+    if bounds is not None:
+        tell_words(f"\nCut episodes:\n{bounds}")
+    if request.gate is not None:
+        tell(gate.words(request.min_effect))
+    return finish(gate.exit_code, files)
 
 
 def is_open(gate: str, found: Verdict, least: float = 0.0) -> bool:
@@ -196,16 +196,16 @@ def _two_numbers(text: str, option: str) -> tuple[float, float]:
     return lowest, highest
 
 
-def _document(ev: Evaluation, findings: tuple[Finding, ...], written: Path | None) -> dict[str, Any]:
+def _document(ev: Evaluation, findings: tuple[Finding, ...]) -> dict[str, Any]:
     return {
         **ev.to_dict(),
         "log": {"episodes": ev.n_episodes, "longest": ev.longest},
         "warnings": [finding.to_dict() for finding in findings],
-        "report": None if written is None else str(written),
+        "report": None,
     }
 
 
-def _print(ev: Evaluation, findings: tuple[Finding, ...], written: Path | None) -> None:
+def _print(ev: Evaluation, findings: tuple[Finding, ...]) -> None:
     say_findings(findings)
     print_table(HEADINGS, ev.rows(), left=(0, len(HEADINGS) - 1))
     tell(f"\nVerdict: {ev.verdict.answer}.")
@@ -226,5 +226,3 @@ def _print(ev: Evaluation, findings: tuple[Finding, ...], written: Path | None) 
         )
     if conventions["cut_weights"] is not None:
         tell_words(f"Cut episodes: {CutWeights(**conventions['cut_weights']).sentence}")
-    if written is not None:
-        tell(f"Report: {written}")

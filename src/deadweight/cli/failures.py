@@ -10,10 +10,12 @@ import os
 import re
 import sys
 import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from deadweight._version import __version__
-from deadweight.cli.output import out_json, program, say
+from deadweight.cli.output import out_json, program, say, tell
 from deadweight.errors import DeadweightError, OutputError, TooLarge
 
 MISTAKE = 2
@@ -24,8 +26,60 @@ INTERNAL = "DW999"
 TRACEBACK = "DEADWEIGHT_TRACEBACK"
 
 
-def failed(error: BaseException, as_json: bool) -> int:
-    """Say what went wrong; the exit code."""
+Extra = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class File:
+    """A file that belongs to a result.
+
+    Attributes:
+      field: where the JSON document has its path; null if it could not be written.
+      path: where it goes.
+      write: what writes it.
+      said: what is printed once it is there.
+    """
+
+    field: str
+    path: Path
+    write: Callable[[], object]
+    said: str
+
+
+def report_files(path: Path | None, write: Callable[[Path], object], said: str = "Report: {}") -> list[File]:
+    """The report, where one is asked for."""
+    return [] if path is None else [File("report", path, lambda: write(path), said.format(path))]
+
+
+def finish(code: int, files: Sequence[File], document: Extra | None = None) -> int:
+    """Write the files of a result; the exit code, which is `code` where all could be written.
+
+    The result is not lost with them: it was printed before or, as a JSON document, is printed now, with the
+    error.
+    """
+    sys.stdout.flush()
+    paths: dict[str, object] = {}
+    errors = []
+    for file in files:
+        try:
+            file.write()
+        except Exception as error:
+            errors.append(error)
+            paths[file.field] = None
+        else:
+            paths[file.field] = str(file.path)
+            if document is None:
+                tell(file.said)
+    whole = None if document is None else {**document, **paths}
+    if errors:
+        return max([failed(errors[0], whole is not None, whole), *(failed(one, False) for one in errors[1:])])
+    if whole is not None:
+        out_json(whole)
+    return code
+
+
+def failed(error: BaseException, as_json: bool, extra: Extra | None = None) -> int:
+    """Say what went wrong; the exit code. `extra` joins the JSON document."""
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 0
     if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
@@ -44,19 +98,19 @@ def failed(error: BaseException, as_json: bool) -> int:
             f"A file cannot be read or written: {error.strerror or error}{where}.", fix="Check disk and path."
         )
     if isinstance(error, DeadweightError):
-        return _report(error.code, error.problem, error.fix, as_json, f"{error}")
+        return refuse(error, as_json, extra)
     if os.environ.get(TRACEBACK):
         say("".join(traceback.format_exception(error)))
-    return _defect(error, as_json)
+    return _defect(error, as_json, extra)
 
 
-def refuse(error: DeadweightError, as_json: bool, extra: dict[str, object] | None = None) -> int:
+def refuse(error: DeadweightError, as_json: bool, extra: Extra | None = None) -> int:
     """Say a user's mistake; `extra` joins the JSON document."""
     return _report(error.code, error.problem, error.fix, as_json, f"{error}", extra)
 
 
 def _report(
-    code: str, problem: str, fix: str, as_json: bool, text: str = "", extra: dict[str, object] | None = None
+    code: str, problem: str, fix: str, as_json: bool, text: str = "", extra: Extra | None = None
 ) -> int:
     if as_json:
         out_json({"error": {"code": code, "message": problem, "fix": fix}, **(extra or {})})
@@ -64,7 +118,7 @@ def _report(
     return MISTAKE
 
 
-def _defect(error: BaseException, as_json: bool) -> int:
+def _defect(error: BaseException, as_json: bool, extra: Extra | None = None) -> int:
     frames = traceback.extract_tb(error.__traceback__)
     last = next((frame for frame in reversed(frames) if "deadweight" in frame.filename), None)
     where = "" if last is None else f" in {Path(last.filename).name}, line {last.lineno}"
@@ -75,7 +129,7 @@ def _defect(error: BaseException, as_json: bool) -> int:
         f"issue; {TRACEBACK}=1 shows more."
     )
     if as_json:
-        out_json({"error": {"code": INTERNAL, "message": problem, "fix": fix}})
+        out_json({"error": {"code": INTERNAL, "message": problem, "fix": fix}, **(extra or {})})
     say(f"Internal error {problem} {fix}")
     return DEFECT
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from deadweight.cli.before import check_file
+from deadweight.cli.failures import File, finish, report_files
 from deadweight.cli.log_options import OBSERVED, LogOptions, say_findings
-from deadweight.cli.output import out_json, say, tell, tell_words
+from deadweight.cli.output import say, tell, tell_words
 from deadweight.cli.terminal_tables import print_table
 from deadweight.errors import OptionError
 from deadweight.improving.recipe import Recipe
@@ -43,7 +44,7 @@ class Request(LogOptions):
 
 
 def improve(request: Request) -> int:
-    """Learn, write and print; the exit code is 1 if nothing is changed."""
+    """Learn, print and write; the exit code is 1 if nothing is changed."""
     check(request)
     findings: list[Finding] = []
     asked = replace(request, behaviour=OBSERVED) if request.behaviour == "counts" else request
@@ -63,14 +64,18 @@ def improve(request: Request) -> int:
             evaluation=False,
         )
         policy = made.policy if pi_b is not None else _where_it_was_seen(made.policy, found)
-    write_policy(policy, request.out)
-    if request.report is not None:
-        made.report(request.report, request.title, request.reward)
+    said = f"\nPolicy: {request.out}" + (
+        "" if made.changes else " (what was done before: nothing is changed)"
+    )
+    files = [
+        File("policy", request.out, lambda: write_policy(policy, request.out), said),
+        *report_files(request.report, lambda to: made.report(to, request.title, request.reward)),
+    ]
+    code = 0 if made.answer == "improved" else NO_CHANGE
     if request.json:
-        out_json(_document(request, made, findings))
-    else:
-        _print(request, made, findings)
-    return 0 if made.answer == "improved" else NO_CHANGE
+        return finish(code, files, _document(made, findings))
+    _print(made, findings)
+    return finish(code, files)
 
 
 def check(request: Request) -> None:
@@ -96,17 +101,17 @@ def _where_it_was_seen(policy: TabularPolicy, log: Log) -> TabularPolicy:
     return TabularPolicy(policy.probs[rows], states, list(policy.action_labels), policy.trained_on)
 
 
-def _document(request: Request, made: Improvement, findings: list[Finding]) -> dict[str, Any]:
+def _document(made: Improvement, findings: list[Finding]) -> dict[str, Any]:
     return {
         **made.to_dict(),
         "log": {"episodes": made.n_episodes, "states": made.n_states},
         "warnings": [finding.to_dict() for finding in findings],
-        "policy": str(request.out),
-        "report": None if request.report is None else str(request.report),
+        "policy": None,
+        "report": None,
     }
 
 
-def _print(request: Request, made: Improvement, findings: list[Finding]) -> None:
+def _print(made: Improvement, findings: list[Finding]) -> None:
     say_findings(findings)
     tell(f"Answer: {made.answer}.")
     for reason in made.sentences:
@@ -115,10 +120,6 @@ def _print(request: Request, made: Improvement, findings: list[Finding]) -> None
     if shown:
         tell("\nChanges, the most valuable first:" if made.changes else "\nConsidered, and not made:")
         print_table(HEADINGS, [_cells(change) for change in shown], left=(0, 1, 2))
-    what = "" if made.changes else " (what was done before: nothing is changed)"
-    tell(f"\nPolicy: {request.out}{what}")
-    if request.report is not None:
-        tell(f"Report: {request.report}")
 
 
 def _cells(change: Change) -> list[str]:

@@ -120,6 +120,6 @@ def _told(lines: Iterable[T], words: Callable[[T], str]) -> list[T]:
 
 
 def _show(folder: Path, text: str) -> None:
+    tell(text)
     with writing(folder / "table.md"):
         write_text(folder / "table.md", text)
-    tell(text)
