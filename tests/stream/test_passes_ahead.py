@@ -31,6 +31,7 @@ GROWING: list[dict[str, Any]] = [
     {"drop": [0, 1], "also": ["ess_steps", "influence"]},
     {"estimators": ["BLEND", "WDR"], "baseline": 0.5},
     {"estimators": ["C-WSPDIS"]},
+    {"estimators": ["MIS"], "interval": None, "background": False},  # asks in its pass how episodes end
 ]
 
 

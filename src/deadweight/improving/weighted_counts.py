@@ -109,9 +109,9 @@ def count_weighted(
       sizes: number of states and of actions.
       workers: see `reduce_log`.
     """
-    place = Folds.of(1, parts.census.sizes)
+    place = Folds.of(1, parts.sizes)
     summarise = partial(_count_block, np.ascontiguousarray(weights.T), place.first, sizes)
-    counts: WeightedCounts = reduce_log(parts, summarise, workers, COUNT_CELLS)[0]
+    counts: WeightedCounts = reduce_log(parts, summarise, workers, COUNT_CELLS, by_ends=True)[0]
     return counts
 
 

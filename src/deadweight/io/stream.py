@@ -76,7 +76,8 @@ class Stream(Stored):
         self._scratch = Scratch() if scratch is None else scratch
         self._shelf: Shelf | None = None
         self._census: list[Census | None] = [None]  # shared by all views of this log
-        self._limit: list[TimeLimit] = [time_limit]  # likewise
+        # Likewise; "infer" until somebody has looked.
+        self._limit: list[TimeLimit] = [None if time_limit == "infer" and self.says_ends else time_limit]
         self._tell = tell
         self._check: Check | None = None
         self._fetched_before = False
@@ -96,7 +97,7 @@ class Stream(Stored):
             return [self[i] for i in range(*part.indices(len(self)))]
         if not -len(self) <= part < len(self):
             raise IndexError(part)
-        _ = self.time_limit  # whoever takes a part as a log may ask it how its episodes end
+        _ = self.time_limit  # whoever takes a part as a log may ask it
         whole = whole_part(self.files, self.plan[part], self.common)
         return self._as_asked(part, [whole])[0]
 
@@ -162,16 +163,21 @@ class Stream(Stored):
             _ = self.census  # settles it
         elif self._limit[0] == "infer":
             self._limit[0] = self._inferred_limit()
-        limit = self._limit[0]
-        assert limit != "infer"
-        return limit
+        return self.known_limit
 
     def _inferred_limit(self) -> int | None:
-        found = count_ends(self.viewed(without=UNLIKE_ENDS))
+        # In a log without a limit, as this one would be if none were found, all ends are known.
+        unlimited = self.viewed(without=UNLIKE_ENDS)
+        unlimited._limit, unlimited._census = [None], list(self._census)
+        found, census = count_ends(unlimited), unlimited.census
         if found.time_limit is not None:
-            # The census that has been taken is that of a log without a limit.
-            self._census[0] = replace(self.census, terminated=self.census.terminated - found.n_at_limit)
+            census = replace(
+                census,
+                terminated=census.terminated - found.n_at_limit,
+                cut_early=census.cut_early - found.open_at_limit,
+            )
             self._tell(assumption(found.time_limit, found.n_at_limit, found.n))
+        self._census[0] = census
         return found.time_limit
 
     @property
@@ -182,12 +188,12 @@ class Stream(Stored):
 
     @property
     def knows_limit(self) -> bool:
-        """Whether somebody has asked already, or there are flags, which any pass takes together."""
-        return self._limit[0] != "infer" or self.says_ends
+        """Whether it was given, somebody has asked already, or there are flags."""
+        return self._limit[0] != "infer"
 
     def limited(self, log: Trajectories) -> Trajectories:
         """A log of some of its episodes, with the time limit of the whole."""
-        limit = self.known_limit  # whoever needs it has asked for it before
+        limit = self.known_limit
         if limit is None or self.says_ends:
             return log._limited_to(limit)
         return log.with_time_limit(limit)
@@ -244,12 +250,29 @@ class Stream(Stored):
 
     @property
     def census(self) -> Census:
-        """Episodes, their lengths, and visits."""
+        """Episodes, their lengths, and how they end."""
+        self.settle_ends()  # where that takes a pass, it takes the census along
         if self._census[0] is None:
             reduce_log(self, nothing)
         found = self._census[0]
         assert found is not None
         return found
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Episodes of each part, which any pass so far has counted."""
+        return (self.known or self.census).sizes
+
+    @property
+    def horizon(self) -> int:
+        """Steps of the longest episode, likewise."""
+        return (self.known or self.census).horizon
+
+    @property
+    def cut_early(self) -> int:
+        """Episodes cut elsewhere than at the time limit; a limit that is found can only take some away."""
+        known = self.known
+        return 0 if known is not None and known.cut_early == 0 else self.census.cut_early
 
     def passed(self, census: Census | None) -> None:
         """Remember that all parts are sound, and who is in them."""

@@ -78,12 +78,32 @@ class Log(Labelled, Sequence[Trajectories]):
     @property
     @abstractmethod
     def census(self) -> Census:
-        """Who is in the log; takes a pass over the parts if there has been none."""
+        """Who is in the log, and how it ends for them; takes a pass over the parts if there has been none."""
 
     @property
     @abstractmethod
     def known(self) -> Census | None:
-        """The census, if it can be had without a pass."""
+        """The census, if it can be had without a pass; of a log with an unknown time limit as if without."""
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of episodes of each part, however they end; takes a pass if there has been none."""
+        return self.census.sizes
+
+    @property
+    def n_episodes(self) -> int:
+        """Number of episodes."""
+        return sum(self.sizes)
+
+    @property
+    def horizon(self) -> int:
+        """Steps of the longest episode."""
+        return self.census.horizon
+
+    @property
+    def cut_early(self) -> int:
+        """Number of episodes that were cut elsewhere than at the time limit."""
+        return self.census.cut_early
 
     @property
     @abstractmethod
@@ -99,11 +119,6 @@ class Log(Labelled, Sequence[Trajectories]):
     def knows_limit(self) -> bool:
         """Whether the time limit can be had without a pass of its own."""
         return True
-
-    def settle_ends(self) -> None:
-        """Find out where last steps lead, before a pass counts them."""
-        if not self.knows_limit:
-            _ = self.time_limit
 
     @abstractmethod
     def visits(self, size: int) -> FloatArray | None:

@@ -342,6 +342,12 @@ class Trajectories(FlatEpisodes):
         other.time_limit = limit
         return other
 
+    def without_ends(self) -> Trajectories:
+        """The same log before its time limit is known: it refuses to say how its episodes end."""
+        other = object.__new__(EndsOpen)
+        vars(other).update(vars(self))
+        return other
+
     def with_remainder(self, amount: float) -> Trajectories:
         """The same log, in which the last step of every cut episode earned this much more.
 
@@ -360,3 +366,21 @@ class Trajectories(FlatEpisodes):
         """The log cut into at most `parts` runs of whole episodes of about equal number."""
         cuts = np.array_split(np.arange(self.n_episodes), min(parts, self.n_episodes))
         return [self.select(cut) for cut in cuts]
+
+
+class EndsUnknownError(LookupError):
+    """How the episodes of a log end was asked before it was settled whether a time limit cut them."""
+
+
+class EndsOpen(Trajectories):
+    """A log of which nobody has settled yet whether a time limit cut its episodes."""
+
+    @property
+    def terminated(self) -> BoolArray:  # type: ignore[override]
+        """Refused."""
+        raise EndsUnknownError("How the episodes of this log end is not settled yet.")
+
+    @property
+    def time_limit(self) -> int | None:  # type: ignore[override]
+        """Refused."""
+        raise EndsUnknownError("Whether this log has a time limit is not settled yet.")

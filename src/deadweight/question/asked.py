@@ -104,22 +104,21 @@ class Asked:
     @property
     def sizes(self) -> tuple[int, ...]:
         """Number of episodes of each part."""
-        return self.parts.census.sizes
+        return self.parts.sizes
 
     @property
     def n(self) -> int:
         """Number of episodes."""
-        return self.parts.census.n
+        return self.parts.n_episodes
 
     @property
     def horizon(self) -> int:
         """T, the longest episode."""
-        return self.parts.census.horizon
+        return self.parts.horizon
 
     @cached_property
     def terminated(self) -> int:
         """Number of episodes that ended by termination."""
-        _ = self.time_limit
         return self.parts.census.terminated
 
     @cached_property
@@ -172,7 +171,7 @@ class Asked:
     @cached_property
     def cut_early(self) -> int:
         """Number of episodes that were cut elsewhere than at the time limit."""
-        return self.parts.census.cut_early
+        return self.parts.cut_early
 
     @property
     def discount(self) -> float:

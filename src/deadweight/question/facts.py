@@ -47,7 +47,6 @@ class Facts:
         """
 
         def make() -> Counts:
-            self.parts.settle_ends()
             if not self.parts.has_rows:
                 return together(self._counts_by_fold(FOLDS, shape).own)
             self.parts.will_be_read_again()  # as in `_counts_by_fold`
@@ -64,17 +63,15 @@ class Facts:
         """So many folds of the episodes, and for each the counts of all episodes but its own."""
 
         def make() -> tuple[Folds, list[Counts]]:
-            self.parts.settle_ends()
-            made = Folds.of(folds, self.parts.census.sizes)
-            return made, without_each(self._counts_by_fold(folds, shape).own)
+            counts = self._counts_by_fold(folds, shape)  # first: its pass finds the sizes as well
+            return Folds.of(folds, self.parts.sizes), without_each(counts.own)
 
         found: tuple[Folds, list[Counts]] = self.shared((Folds, folds, shape), make)
         return found
 
     def count_folds(self, folds: int, shape: Shape) -> None:
         """Take both counts of a log in memory in one pass, if those of all episodes are not there yet."""
-        if self.parts.has_rows and self.parts.census.n >= folds and (Counts, shape) not in self._known:
-            _ = self.parts.time_limit
+        if self.parts.has_rows and self.parts.n_episodes >= folds and (Counts, shape) not in self._known:
             self._known[Counts, shape] = together(self._counts_by_fold(folds, shape).own)
 
     def _counts_by_fold(self, folds: int, shape: Shape) -> FoldCounts:
@@ -101,4 +98,4 @@ class Facts:
         return found
 
     def _fitted(self, counts: Counts, unseen: str) -> TabularMDP:
-        return mdp_from_counts(counts, self.parts.census.horizon, unseen)
+        return mdp_from_counts(counts, self.parts.horizon, unseen)

@@ -49,12 +49,14 @@ class Ends:
       longest: T, steps of the longest.
       steps: by pair s * A + a: steps that went on, last steps.
       at_limit: by pair: last steps of the episodes of length T.
+      open_at_limit: episodes of length T that are known to be cut, and not among those.
     """
 
     n: int
     longest: int
     steps: KeyedSums
     at_limit: KeyedSums
+    open_at_limit: int
 
     @classmethod
     def of(cls, block: Block) -> Ends:
@@ -63,22 +65,26 @@ class Ends:
         # Open episodes that are known to be cut neither ended nor went on.
         known = block.log.terminated[block.rows]
         ended = block.flat(block.last & known[:, None])
-        longest = pairs[known & (block.lengths == block.horizon), block.horizon - 1]
+        is_longest = block.lengths == block.horizon
+        longest = pairs[known & is_longest, block.horizon - 1]
         return cls(
             block.n,
             block.horizon,
             KeyedSums.of(block.flat(pairs), (~last).astype(np.float64), ended.astype(np.float64)),
             KeyedSums.of(longest, 1.0),
+            int(np.count_nonzero(is_longest & ~known)),
         )
 
     def merge(self, other: Ends) -> Ends:
         """Of the episodes of both."""
         if self.longest == other.longest:
             at_limit = self.at_limit.merge(other.at_limit)
+            open_at_limit = self.open_at_limit + other.open_at_limit
         else:
-            at_limit = max(self, other, key=lambda one: one.longest).at_limit
+            longer = max(self, other, key=lambda one: one.longest)
+            at_limit, open_at_limit = longer.at_limit, longer.open_at_limit
         longest = max(self.longest, other.longest)
-        return Ends(self.n + other.n, longest, self.steps.merge(other.steps), at_limit)
+        return Ends(self.n + other.n, longest, self.steps.merge(other.steps), at_limit, open_at_limit)
 
     @property
     def n_at_limit(self) -> int:
@@ -144,7 +150,8 @@ def _ends_by_cell(x: FloatArray, log: Trajectories) -> Ends:
     went_on[last], ended[last] = 0.0, log.terminated
     at_limit = pairs[last[log.terminated & (log.lengths == log.horizon)]]
     steps = KeyedSums.of(pairs, went_on, ended)
-    return Ends(log.n_episodes, log.horizon, steps, KeyedSums.of(at_limit, 1.0))
+    open_at_limit = int(np.count_nonzero(~log.terminated & (log.lengths == log.horizon)))
+    return Ends(log.n_episodes, log.horizon, steps, KeyedSums.of(at_limit, 1.0), open_at_limit)
 
 
 def assumption(limit: int, number: int, n: int) -> str:

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.basics.progress import Pass
+from deadweight.basics.progress import Pass, unforeseen_passes
 from deadweight.basics.threads import processors
 from deadweight.log.census import Census
-from deadweight.log.trajectories import Trajectories
+from deadweight.log.trajectories import EndsUnknownError, Trajectories
 from deadweight.sums.blocks import BLOCK_CELLS, SMALL_CELLS, Block, blocks
 from deadweight.sums.stored import Stored
 from deadweight.sums.summaries import Pieces
@@ -37,6 +37,7 @@ def reduce_log(
     summarise: Summarise,
     workers: int = 1,
     cells: int = BLOCK_CELLS,
+    by_ends: bool = False,
 ) -> list[Any]:
     """Summaries of a whole log.
 
@@ -47,9 +48,11 @@ def reduce_log(
       workers: threads on a log in memory; numpy releases the interpreter lock in its loops. With 1 a short
         log has one, and a long one two. A stored log has an executor of its own.
       cells: size of a block.
+      by_ends: they depend on how episodes end, so that a stored log settles that first. Where nobody says
+        so, the first block that asks for an end stops the pass: it is settled then, and the pass made anew.
     """
     if isinstance(parts, Stored):
-        return _fold_stored(parts, summarise, cells)
+        return _fold_stored(parts, summarise, cells, by_ends)
     _keep_freed_memory()
     summarise = _Forgetting(summarise)
     steps = sum(log.n_steps for log in parts)
@@ -135,7 +138,18 @@ def _numbered(part: int, logs: Iterable[Trajectories], cells: int) -> Iterator[B
         first += log.n_episodes
 
 
-def _fold_stored(parts: Stored, summarise: Summarise, cells: int) -> list[Any]:
+def _fold_stored(parts: Stored, summarise: Summarise, cells: int, by_ends: bool) -> list[Any]:
+    if by_ends:
+        parts.settle_ends()
+    try:
+        return _pass_over(parts, summarise, cells)
+    except EndsUnknownError:
+        with unforeseen_passes():
+            parts.settle_ends()
+            return _pass_over(parts, summarise, cells)
+
+
+def _pass_over(parts: Stored, summarise: Summarise, cells: int) -> list[Any]:
     work = PartWork(parts, summarise, cells, parts.known is None)
     total: list[Any] = []
     parts.progress(0)
@@ -169,8 +183,9 @@ class PartWork:
         loaded.clear()  # columns that no log needs any more make room for those of the next part
         del fetched
         _keep_freed_memory()
+        shown = logs if self.parts.knows_limit else [log.without_ends() for log in logs]
         sums = _merge_all(
-            map(_Forgetting(self.summarise), _numbered(part, logs, larger_cells(logs, self.cells)))
+            map(_Forgetting(self.summarise), _numbered(part, shown, larger_cells(logs, self.cells)))
         )
         return [*sums, Census.of(logs, look=True)] if self.count else sums
 

@@ -33,7 +33,15 @@ class Stored(Log):
 
     @abstractmethod
     def pieces(self, part: int, fetched: Any) -> list[Trajectories]:
-        """What was fetched as logs of some episodes each, in order, checked: whatever takes fewest copies."""
+        """What was fetched as logs of some episodes each, in order, checked: whatever takes fewest copies.
+
+        Before the time limit is known they are those of a log without one.
+        """
+
+    def settle_ends(self) -> None:
+        """Find out whether a time limit cut episodes, which may take a pass, unless that is known."""
+        if not self.knows_limit:
+            _ = self.time_limit
 
     @abstractmethod
     def passed(self, census: Census | None) -> None:

@@ -51,7 +51,7 @@ def counts_by_fold(
 ) -> FoldCounts:
     """The counts of each of so many folds, in one pass that need not know how many episodes there are."""
     summarise = partial(_count_folds, folds, n_states, n_actions)
-    counts: FoldCounts = reduce_log(parts, summarise, workers, COUNT_CELLS)[0]
+    counts: FoldCounts = reduce_log(parts, summarise, workers, COUNT_CELLS, by_ends=True)[0]
     return counts
 
 

@@ -110,7 +110,9 @@ class Counts:
 
 def count(parts: Sequence[Trajectories], n_states: int, n_actions: int, workers: int = 1) -> Counts:
     """Counts of a log, or of its parts."""
-    counts: Counts = reduce_log(parts, partial(_count_block, n_states, n_actions), workers, COUNT_CELLS)[0]
+    counts: Counts = reduce_log(
+        parts, partial(_count_block, n_states, n_actions), workers, COUNT_CELLS, by_ends=True
+    )[0]
     return counts
 
 
