@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -10,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import children, wait_for_end
 
 COMMAND = [sys.executable, "-c", "from deadweight.cli import main; main()", "reproduce", "table-1"]
 
@@ -54,23 +54,3 @@ def test_workers_end_with_the_process_that_started_them(tmp_path):
     assert process.returncode == -signal.SIGKILL
     for worker in workers:
         wait_for_end(worker)
-
-
-def children(pid: int) -> list[int]:
-    """Processes started by a process, where the system tells."""
-    listing = Path(f"/proc/{pid}/task/{pid}/children")
-    return [int(child) for child in listing.read_text().split()] if listing.exists() else []
-
-
-def wait_for_end(pid: int, seconds: float = 300.0) -> None:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        status = Path(f"/proc/{pid}/stat")
-        try:
-            os.kill(pid, 0)
-            if status.exists() and status.read_text().rsplit(")", 1)[1].split()[0] == "Z":
-                return
-        except (ProcessLookupError, FileNotFoundError):
-            return
-        time.sleep(0.05)
-    pytest.fail(f"worker {pid} outlived the process that started it")

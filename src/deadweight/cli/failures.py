@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -16,11 +17,11 @@ from pathlib import Path
 
 from deadweight._version import __version__
 from deadweight.cli.output import out_json, program, say, tell
+from deadweight.cli.stopping import BY_SIGNAL, Stopped
 from deadweight.errors import DeadweightError, OutputError, TooLarge
 
 MISTAKE = 2
 DEFECT = 3
-STOPPED = 130
 USAGE = "DW910"
 INTERNAL = "DW999"
 TRACEBACK = "DEADWEIGHT_TRACEBACK"
@@ -82,9 +83,9 @@ def failed(error: BaseException, as_json: bool, extra: Extra | None = None) -> i
     """Say what went wrong; the exit code. `extra` joins the JSON document."""
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 0
-    if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
+    if isinstance(error, KeyboardInterrupt | Stopped) or type(error).__name__ == "Abort":
         say("Stopped.")
-        return STOPPED
+        return BY_SIGNAL + (error.number if isinstance(error, Stopped) else signal.SIGINT)
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()  # type: ignore[attr-defined]
         return MISTAKE
