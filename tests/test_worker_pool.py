@@ -93,3 +93,19 @@ def test_what_cannot_travel_is_refused_before_anybody_starts(pool: Pool) -> None
     with pytest.raises(EstimationError, match="cannot be given this work"):
         list(pool.run(lambda task: task, [0]))
     assert pool.members == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nobody forks here")
+def test_a_forked_process_leaves_the_workers_of_its_parent(pool: Pool) -> None:
+    assert list(pool.run(square, [5])) == [(0, 25)]
+    before = list(pool.members)
+    child = os.fork()
+    if not child:
+        try:
+            pool.close()
+        finally:
+            os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert list(pool.run(square, [6])) == [(0, 36)]
+    assert pool.members == before
+    assert all(worker.process.is_alive() for worker in before)

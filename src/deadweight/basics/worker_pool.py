@@ -167,6 +167,7 @@ class _Worker:
     def __init__(self) -> None:
         context = multiprocessing.get_context(START)
         self.task: int | None = None
+        self.started_by = os.getpid()
         self._function = b""
         self.pipe: Connection
         self.pipe, theirs = context.Pipe()
@@ -197,10 +198,11 @@ class _Worker:
         return self.process.exitcode
 
     def close(self) -> None:
-        """End it at once: whatever it is doing, nobody waits for it."""
+        """End it at once: whatever it is doing, nobody waits for it. A forked process leaves it alone."""
         self.pipe.close()
-        self.process.terminate()
-        self.process.join(timeout=5)
+        if os.getpid() == self.started_by:
+            self.process.terminate()
+            self.process.join(timeout=5)
 
 
 def serve(pipe: Connection) -> None:
