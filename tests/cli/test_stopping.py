@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -159,6 +161,21 @@ def test_a_signal_leaves_nothing(number: int, place: str, command: tuple[str, ..
     assert left(here) == []
     assert said.endswith("Stopped.\n")
     assert "Traceback" not in said
+
+
+@pytest.mark.ray
+def test_a_signal_ends_work_on_a_cluster_in_the_same_way(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if os.environ.get("DEADWEIGHT_RAY") != "1":
+        pytest.importorskip("ray", reason="pip install 'deadweight[ray]'")
+    sockets = tempfile.mkdtemp()  # whose names must be short
+    monkeypatch.setenv("RAY_TMPDIR", sockets)
+    with started(here, *SORTING, "--ray-address", "local", place="writing") as process:
+        wait_for(here, process, "notes/there")
+        assert list(here.glob("temporary/deadweight-*"))
+        said = stop(process, TERM)
+    shutil.rmtree(sockets, ignore_errors=True)
+    assert left(here) == []
+    assert said.endswith("Stopped.\n")
 
 
 def test_a_thread_that_does_not_come_back_is_not_waited_for(here: Path) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
 from collections import deque
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -12,6 +15,17 @@ from deadweight.basics.travelling import opened
 from deadweight.errors import MissingExtra, OptionError
 from deadweight.sums.executors.executor import Work
 from deadweight.sums.executors.travel import RETRIES, attempt, lost
+
+
+@contextmanager
+def _kept_handler() -> Iterator[None]:
+    """Who handled SIGTERM before handles it afterwards: Ray takes it for itself."""
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if callable(handler) and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)
 
 
 class Ray:
@@ -53,7 +67,10 @@ class Ray:
         if not ray.is_initialized():
             local = {} if self.address else {"num_cpus": self.workers, "include_dashboard": False}
             try:
-                ray.init(address=self.address or "local", log_to_driver=False, logging_level="ERROR", **local)
+                with _kept_handler():
+                    ray.init(
+                        address=self.address or "local", log_to_driver=False, logging_level="ERROR", **local
+                    )
             except (ConnectionError, ValueError, RuntimeError) as error:
                 raise OptionError(
                     f"No Ray cluster answers at {self.address!r}: {str(error).splitlines()[0]}",
