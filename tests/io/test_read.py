@@ -248,3 +248,50 @@ def test_files_of_different_types_do_not_fit_together(tmp_path):
     frame()[3:].assign(reward="high").to_parquet(tmp_path / "b.parquet")
     with pytest.raises(DataError, match="do not fit together"):
         read(tmp_path)
+
+
+FLAGGED = pd.DataFrame(
+    {
+        "episode": np.repeat(["a", "b", "c"], 3),
+        "step": [0, 1, 2] * 3,
+        "state": 0,
+        "action": 0,
+        "reward": 1.0,
+        "terminated": [False, False, True, True, True, True, False, False, False],
+    }
+)
+
+
+def _written(frame, path, form):
+    if form == "memory":
+        return frame
+    return frame.to_csv(path, index=False) or path if form == "csv" else frame.to_parquet(path) or path
+
+
+@pytest.mark.parametrize("form", ["memory", "csv", "parquet"])
+@pytest.mark.parametrize("flag", ["terminated", "truncated"])
+@pytest.mark.parametrize("row", [6, 7])
+def test_a_flag_in_the_middle_of_an_episode_is_refused(form, flag, row, tmp_path):
+    frame = FLAGGED.rename(columns={"terminated": flag})
+    frame.loc[row, flag] = True
+    shuffled = frame.sample(frac=1, random_state=3).reset_index(drop=True)
+    place = shuffled.index[(shuffled.episode == "c") & (shuffled.step == row - 6)][0]
+    with pytest.raises(DataError) as caught:
+        read(_written(shuffled, tmp_path / f"log.{form}", form))
+    assert caught.value.code == {"terminated": "DW225", "truncated": "DW226"}[flag]
+    assert f"before the last row of episode 'c': in row {place} (episode 'c', step {row - 6})" in str(
+        caught.value
+    )
+    assert "share an id" in caught.value.fix
+
+
+@pytest.mark.parametrize("form", ["memory", "csv", "parquet"])
+def test_a_flag_in_all_rows_of_an_episode_is_the_episodes(form, tmp_path):
+    shuffled = FLAGGED.sample(frac=1, random_state=3)
+    assert read(_written(shuffled, tmp_path / f"log.{form}", form)).terminated.tolist() == [True, True, False]
+
+
+def test_a_flag_that_is_blank_but_in_the_first_row_is_not_taken_for_one_in_all_rows():
+    flags = [None, None, True, True, None, None, None, None, None]
+    with pytest.raises(DataError, match=r"DW225: .* episode 'b'"):
+        read(FLAGGED.assign(terminated=flags))

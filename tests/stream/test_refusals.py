@@ -21,6 +21,8 @@ TABLE = table_of(20, 6, truncated=True, propensities=True)
 LAST = np.flatnonzero(np.diff(np.append(TABLE["episode"].to_numpy(), -1)))
 PART_ROWS = (9, 40, 1_000)
 MIDDLE = 37
+LENGTHS = np.diff(LAST, prepend=-1)
+INSIDE = int(LAST[np.flatnonzero(LENGTHS >= 3)[5]]) - 1
 
 
 def outcome(log: Any) -> list[float]:
@@ -69,6 +71,8 @@ REFUSED = {
     "DW311": with_column("state", [[1]] * TABLE.num_rows),
     "DW312": with_column("terminated", ["maybe"] * TABLE.num_rows),
     "DW313": with_column("state", pa.array([f"0.{'1' * 30}"] * TABLE.num_rows).cast(pa.decimal128(38, 31))),
+    "DW225": put("terminated", True, INSIDE),
+    "DW226": TABLE.append_column("truncated", pa.array(np.arange(TABLE.num_rows) == INSIDE)),
     "DW204": with_column("next_state", ["x"] * TABLE.num_rows),
     "DW402": put("behaviour_prob", None),
     "DW406": put("behaviour_prob", 1e-200),
@@ -79,6 +83,16 @@ REFUSED = {
 @pytest.mark.parametrize("code", REFUSED)
 def test_the_same_refusals(code: str, tmp_path: Path) -> None:
     assert both(REFUSED[code], tmp_path) == ({code}, {code})
+
+
+@pytest.mark.parametrize("kind", [pa.bool_(), pa.int8(), pa.string()], ids=str)
+def test_a_flag_that_stands_in_all_rows_of_its_episodes_is_that_of_the_episode(
+    kind: pa.DataType, tmp_path: Path
+) -> None:
+    ended = np.repeat(TABLE["terminated"].to_numpy()[LAST], LENGTHS)
+    assert len({True, False} & {*ended.tolist()}) == 2
+    repeated = with_column("terminated", pa.array(ended).cast(kind))
+    assert both(repeated, tmp_path) == both(TABLE, tmp_path)
 
 
 def test_infinite_and_subnormal_numbers(tmp_path: Path) -> None:

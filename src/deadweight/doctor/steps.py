@@ -89,25 +89,6 @@ def fractions(case: Case) -> Found | None:
     )
 
 
-def ends_inside(name: str) -> Callable[[Case], Found | None]:
-    """An episode that goes on after its end."""
-
-    def run(case: Case) -> Found | None:
-        table = case.table
-        before, _ = table.inner
-        rows = np.sort(before[table.flags(name).values[before]])
-        if not rows.size:
-            return None
-        return Found(
-            f"{table.called(name)} is true before the last step in {table.episodes(rows)}: "
-            f"{table.rows(rows)}. The flag counts on the last row only.",
-            "Check whether two episodes share an id, or rows follow the end (padding): split or cut them.",
-            rows,
-        )
-
-    return run
-
-
 def both_flags(case: Case) -> Found | None:
     """Ended and cut at once."""
     table, last = case.table, case.table.last_rows
@@ -165,20 +146,6 @@ CHECKS: tuple[Check[Case], ...] = (
     Check("DW222", "warning", "Episodes that begin late", ORDERED, late_start),
     Check("DW223", "info", "Times as steps", ORDERED, times),
     Check("DW224", "warning", "Steps that are not whole numbers", ORDERED, fractions),
-    Check(
-        "DW225",
-        "warning",
-        "Episodes that go on after they terminated",
-        (*ORDERED, "terminated"),
-        ends_inside("terminated"),
-    ),
-    Check(
-        "DW226",
-        "warning",
-        "Episodes that go on after they were truncated",
-        (*ORDERED, "truncated"),
-        ends_inside("truncated"),
-    ),
     Check(
         "DW227",
         "warning",

@@ -20,6 +20,7 @@ from deadweight.io.mending import Mending
 from deadweight.io.part_ids import wrong_footer
 from deadweight.io.read import log_of
 from deadweight.io.requirements.probabilities import SMALLEST
+from deadweight.io.requirements.structure import inner_flags
 from deadweight.io.requirements.values import LARGEST
 from deadweight.io.table import LogTable
 from deadweight.log.labels import positions
@@ -135,7 +136,7 @@ def plain_log(table: Any, labels: CommonLabels, check: bool, sort: bool) -> Traj
         return None
     last = offsets[1:] - 1
     terminated = _terminated(table, last if order is None else order[last])
-    if terminated is None:
+    if terminated is None or (check and not _flags_fit(table, offsets, order)):
         return None
     successor = np.full(len(last), UNKNOWN, dtype=np.int64)
     if "next_state" in found:
@@ -260,6 +261,24 @@ def _terminated(table: Any, last: IntArray) -> BoolArray | None:
         return np.ones(len(last), dtype=bool)
     found: BoolArray = np.asarray(table[flags[0]].take(pa.array(last)).to_numpy())
     return found if flags[0] == "terminated" else ~found
+
+
+def _flags_fit(table: Any, offsets: IntArray, order: IntArray | None) -> bool:
+    """Whether no flag is set within an episode, but for those that are set in all of its rows."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    last = offsets[1:] - 1 if order is None else order[offsets[1:] - 1]
+    for name in FLAGS:
+        if name not in table.column_names:
+            continue
+        column = table[name]
+        if pc.sum(column).as_py() == pc.sum(column.take(pa.array(last))).as_py():  # bits, counted as bits
+            continue
+        flags = np.asarray(column.to_numpy())
+        if inner_flags(flags if order is None else flags[order], offsets).any():
+            return False
+    return True
 
 
 def _agree(following: IntArray, states: IntArray, last: IntArray, known: int) -> bool:

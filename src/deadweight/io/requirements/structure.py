@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from deadweight.errors import how_many
@@ -117,6 +119,39 @@ def several_behaviours(table: LogTable) -> Found | None:
     )
 
 
+def ends_inside(name: str) -> Callable[[LogTable], Found | None]:
+    """An episode that goes on after its end. A flag that stands in all its rows is that of the episode."""
+
+    def run(table: LogTable) -> Found | None:
+        flags = table.flags(name).values[table.order]
+        early = inner_flags(flags, table.offsets)
+        rows = np.sort(table.order[early])
+        if not rows.size:
+            return None
+        return Found(
+            f"{table.called(name)} must be true in the last row of an episode only, or in all of its rows; "
+            f"it is true before the last row of {table.episodes(rows)}: in {table.rows(rows)}.",
+            "Where two episodes share an id, give each an id of its own; leave out rows that follow the end "
+            "(padding). Else correct the flags: one a row, which counts on the last row of an episode.",
+            rows,
+            (name,),
+        )
+
+    return run
+
+
+def inner_flags(flags: BoolArray, offsets: IntArray) -> BoolArray:
+    """(rows,) which flags are set before the last row of an episode whose rows do not all have them.
+
+    >>> inner_flags(np.array([True, False, True, True, False, True]), np.array([0, 2, 4, 6]))
+    array([ True, False, False, False, False, False])
+    """
+    set_in = np.add.reduceat(flags, offsets[:-1], dtype=np.int64)
+    early = flags & np.repeat(set_in < np.diff(offsets), np.diff(offsets))
+    early[offsets[1:] - 1] = False
+    return early
+
+
 def _restarting_rows(table: LogTable) -> IntArray:
     """Rows where an episode begins anew, in episodes that are whole runs of ascending steps."""
     if not table.repeated[0].size:
@@ -176,5 +211,19 @@ CHECKS: tuple[Check[LogTable], ...] = (
         "Several old policies in one episode",
         (*ORDERED, "behaviour_id"),
         several_behaviours,
+    ),
+    Check(
+        "DW225",
+        "error",
+        "Episodes that go on after they terminated",
+        (*ORDERED, "terminated"),
+        ends_inside("terminated"),
+    ),
+    Check(
+        "DW226",
+        "error",
+        "Episodes that go on after they were truncated",
+        (*ORDERED, "truncated"),
+        ends_inside("truncated"),
     ),
 )
