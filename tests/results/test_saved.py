@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import gzip
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +131,71 @@ def test_what_is_not_a_saved_result(text: str, message: str, tmp_path: Path) -> 
     path.write_text(text)
     with pytest.raises(DataError, match=message):
         dw.load(path)
+
+
+def _nested(opening: str, closing: str, depth: int) -> str:
+    """A saved table one field of which is nested so deeply."""
+    inner = opening * depth + "1" + closing * depth
+    return f'{{"schema":2,"type":"Evaluation","result":{{"conventions":{inner}}}}}'
+
+
+ODD_JSON: dict[str, Callable[[str], str | bytes]] = {
+    "deep lists": lambda text: _nested("[", "]", 900),
+    "deeper lists": lambda text: _nested("[", "]", 2_000),
+    "deep dicts": lambda text: _nested('{"a":', "}", 900),
+    "deep tuples": lambda text: _nested('{"$tuple":[', "]}", 450),
+    "deeper than JSON is read": lambda text: _nested("[", "]", 200_000),
+    "deep and nothing else": lambda text: "[" * 200_000,
+    "NaN": lambda text: text.replace('"longest":', '"longest":NaN,"was":', 1),
+    "beyond floats": lambda text: text.replace('"longest":', '"longest":1e999,"was":', 1),
+    "an integer of 5,000 digits": lambda text: text.replace(
+        '"longest":', f'"longest":{"9" * 5000},"was":', 1
+    ),
+    "a key twice": lambda text: text.replace('"longest":', '"longest":1,"longest":', 1),
+    "two documents": lambda text: text + text,
+    "a list for the result": lambda text: '{"schema":2,"type":"Evaluation","result":[]}',
+    "a schema that is no number": lambda text: text.replace('"schema":2', '"schema":"2"', 1),
+    "a list for the type": lambda text: text.replace('"Evaluation"', '["Evaluation"]', 1),
+    "a byte order mark": lambda text: "\ufeff" + text,
+    "two bytes a letter": lambda text: text.encode("utf-16"),
+    "compressed": lambda text: gzip.compress(text.encode()),
+    "any bytes": lambda text: bytes(range(256)),
+    "zeros": lambda text: bytes(100),
+    "nothing": lambda text: "",
+}
+
+
+@pytest.mark.parametrize("name", ODD_JSON)
+def test_odd_json_is_one_clear_error(name: str, tmp_path: Path) -> None:
+    path = ODD["equal policies"]().save(tmp_path / "result.json")
+    odd = ODD_JSON[name](path.read_text())
+    path.write_bytes(odd if isinstance(odd, bytes) else odd.encode())
+    with pytest.raises(DataError, match=r"is a damaged result|is not a result") as caught:
+        dw.load(path)
+    assert caught.value.__cause__ is None
+    assert len(str(caught.value)) < 400 + len(str(path))
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("deeper lists", "its parts are nested too deeply"),
+        ("NaN", "NaN is not JSON"),
+        ("beyond floats", "the number 1e999 is not JSON"),
+        ("an integer of 5,000 digits", "5000 digits"),
+        ("a key twice", "it has 'longest' twice"),
+    ],
+)
+def test_what_is_odd_is_said(name: str, why: str, tmp_path: Path) -> None:
+    path = ODD["equal policies"]().save(tmp_path / "result.json")
+    path.write_text(str(ODD_JSON[name](path.read_text())))
+    with pytest.raises(DataError, match=why):
+        dw.load(path)
+
+
+def test_a_name_that_no_file_can_have_is_one_clear_error() -> None:
+    with pytest.raises(DataError, match="is not a result"):
+        dw.load("result\0.json")
 
 
 def test_a_file_that_was_cut_anywhere_is_one_clear_error(tmp_path: Path) -> None:

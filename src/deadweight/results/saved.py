@@ -25,6 +25,9 @@ from deadweight.results.shared import SCHEMA, Result
 
 T = TypeVar("T", bound=type)
 DTYPES = ("float64", "int64", "bool", "object")
+UNFIT = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError)
+"""What a result raises whose fields were changed in its file."""
+LONGEST_REASON = 200
 _KINDS: dict[str, type] = {}
 
 
@@ -63,12 +66,14 @@ def loaded(path: str | Path, kinds: Iterable[type[Result]]) -> Any:
             f"{path} cannot be read: {error.strerror or error}.",
             fix='Give a file that `save` has written, such as dw.load("evaluation.json").',
         ) from None
-    except UnicodeDecodeError:
+    except ValueError:  # bytes that are no text, or a name that no file can have
         raise _foreign(path) from None
     try:
-        document = json.loads(text, parse_constant=_no_constant)
-    except (ValueError, RecursionError):
-        raise _damaged(path, "it is not whole") if text.startswith('{"schema":') else _foreign(path) from None
+        document = json.loads(
+            text, parse_constant=_no_number, parse_float=_finite, object_pairs_hook=_each_key_once
+        )
+    except (ValueError, RecursionError) as error:
+        raise _damaged(path, _why(error)) if text.startswith('{"schema":') else _foreign(path) from None
     if not isinstance(document, dict) or not isinstance(document.get("schema"), int):
         raise _foreign(path)
     if document["schema"] > SCHEMA:
@@ -84,8 +89,8 @@ def loaded(path: str | Path, kinds: Iterable[type[Result]]) -> Any:
         found = _built(kind, document["result"])
         found.to_dict()  # raises if fields were changed in the file
         repr(found)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
-        raise _damaged(path, str(error) or type(error).__name__) from None
+    except UNFIT as error:
+        raise _damaged(path, _why(error)) from None
     return found
 
 
@@ -100,8 +105,30 @@ def _damaged(path: str | Path, why: str) -> DataError:
     return DataError(f"{path} is a damaged result: {why}.", fix="Save it again, or take an older copy.")
 
 
-def _no_constant(word: str) -> float:
+def _why(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "its parts are nested too deeply"
+    if isinstance(error, json.JSONDecodeError):
+        return "it is not whole"
+    return (str(error) or type(error).__name__)[:LONGEST_REASON]
+
+
+def _no_number(word: str) -> float:
     raise ValueError(f"{word} is not JSON")
+
+
+def _finite(word: str) -> float:
+    number = float(word)
+    return number if math.isfinite(number) else _no_number(f"the number {word}")
+
+
+def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    known: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in known:
+            raise ValueError(f"it has {key!r} twice")
+        known[key] = value
+    return known
 
 
 def _fields(thing: Any) -> dict[str, Any]:
