@@ -59,6 +59,7 @@ Writer = Callable[[Path], object]
 def _inputs(tmp_path_factory: pytest.TempPathFactory) -> None:
     log, _, policy = small_files(tmp_path_factory.mktemp("inputs"))
     np.savez(Path(policy).with_name("old.npz"), probs=LIFT.pi_b.probs, states=np.arange(5), actions=[0, 1])
+    Path(log).chmod(0o666)  # for all to read, as a mended log then may be
     long = Path(policy).with_name("long.csv")
     rows = [f"{i},{t},0,0,{np.sin(i + t)!r},0.5" for i in range(500) for t in range(2)]
     long.write_text("\n".join(["episode,step,state,action,reward,behaviour_prob", *rows]))

@@ -43,6 +43,19 @@ def test_a_better_policy_goes_to_a_file(tmp_path: Path, capsys: pytest.CaptureFi
     assert "trained-on-log" in document["estimates"]["DM"]["flags"]
 
 
+def test_formulas_for_labels_go_round(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log, out = write_log(tmp_path), tmp_path / "policy.csv"
+    log.write_text(log.read_text().replace("floor ", "=floor ").replace(",d,", ",-d,").replace(",u,", ",@u,"))
+    assert cli.run(["improve", str(log), "--out", str(out)]) == 0
+    assert {line[:3] for line in out.read_text().splitlines()[1:]} == {"\"'="}
+    capsys.readouterr()
+    assert cli.run(["evaluate", str(log), "--target", str(out), "--behaviour", "counts", "--json"]) == 0
+    assert "trained-on-log" in json.loads(capsys.readouterr().out)["estimates"]["DM"]["flags"]
+    log.write_text(log.read_text() + "999,0,=floor 1,@u,none\n")
+    assert cli.run(["doctor", str(log), "--rows", "DW317"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split(",")[3:5] == ['"\'=floor 1"', '"\'@u"']
+
+
 def test_one_json_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log, out = write_log(tmp_path), tmp_path / "policy.parquet"
     assert cli.run(["improve", str(log), "--out", str(out), "--json"]) == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +11,9 @@ import pytest
 from deadweight.errors import DeadweightError
 from deadweight.estimate import estimate
 from deadweight.io import read_policy
+from deadweight.io.policy_writing import write_policy
 from deadweight.log.trajectories import Trajectories
+from deadweight.policy.policies import TabularPolicy
 
 PROBS = np.array([[0.2, 0.8], [1.0, 0.0], [0.5, 0.5]])
 
@@ -104,3 +108,70 @@ def test_files_that_are_not_policies(tmp_path):
     ):
         with pytest.raises(DeadweightError, match=words):
             read_policy(tmp_path / name)
+
+
+FORMULAS = [
+    "=1+1",
+    "+a",
+    "-b",
+    "@c",
+    "\tx",
+    "\rx",
+    "\nx",
+    "+",
+    "-",
+    "=",
+    "-inf",
+    "+1-1",
+    "--1",
+    "-1a",
+    "=HYPERLINK(1)",
+]
+PLAIN = ["'=x", "''=x", "'plain", "'", "a=b", "-1.5e3", "+7", "-0.5", "-1", " =x", "ward 'b'", 'a"b', "a,b"]
+
+
+def _written(tmp_path, states, actions, suffix="csv"):
+    shape = len(states), len(actions)
+    probs = np.random.default_rng(0).dirichlet(np.ones(shape[1]), size=shape[0])
+    policy = TabularPolicy(probs, states=states, actions=actions)
+    return policy, write_policy(policy, tmp_path / f"policy.{suffix}")
+
+
+def _by_label(policy):
+    return {
+        (state, action): policy.probs[s, a]
+        for s, state in enumerate(policy.state_labels)
+        for a, action in enumerate(policy.action_labels)
+    }
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_formulas_are_written_with_an_apostrophe_and_read_without(tmp_path, suffix):
+    policy, path = _written(tmp_path, [*FORMULAS, *PLAIN], ["@go", "'stay"], suffix)
+    again = read_policy(path)
+    assert _by_label(again) == _by_label(policy)
+    if suffix == "csv":
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        assert {row["state"] for row in rows} == {*(f"'{one}" for one in FORMULAS), *PLAIN}
+        assert {row["action"] for row in rows} == {"'@go", "'stay"}
+        assert _by_label(read_policy(pd.DataFrame(rows))) == _by_label(policy)
+
+
+def test_labels_without_formulas_are_written_as_they_are(tmp_path):
+    _, path = _written(tmp_path, [-1, 0, 2], [-0.5, 0.5])
+    assert path.read_text().splitlines()[0] == '"state","action","prob"'
+    assert "'" not in path.read_text()
+    again = read_policy(path)
+    assert (again.state_labels.tolist(), again.action_labels.tolist()) == ([-1, 0, 2], [-0.5, 0.5])
+
+
+def test_apostrophes_that_nobody_put_there_stay(tmp_path):
+    """In a log that another program has written so, `'-5 mg` is the label."""
+    (tmp_path / "pi.csv").write_text("state,action,prob\n'=1+1,'-5 mg,1\n=1+1,-5 mg,1\n")
+    found = read_policy(tmp_path / "pi.csv")
+    assert sorted(found.state_labels) == ["'=1+1", "=1+1"]
+    assert sorted(found.action_labels) == ["'-5 mg", "-5 mg"]
+    rows = ["'=1,'a,1,state", "'=1,=2,1,", "=2,b,1,state"]  # the second and the third by hand
+    (tmp_path / "pi.csv").write_text("\n".join(["state,action,prob,apostrophe_before", *rows]))
+    assert sorted(read_policy(tmp_path / "pi.csv").state_labels) == ["'=1", "=1", "=2"]

@@ -19,6 +19,7 @@ from deadweight.doctor.diagnosis import examine
 from deadweight.doctor.label_spelling import NO_BEHAVIOUR
 from deadweight.doctor.mend import METADATA, Mended, mend
 from deadweight.errors import DeadweightError, OptionError, how_many
+from deadweight.io.csv_files import guarded
 from deadweight.io.findings import Finding
 from deadweight.io.folders import PARQUET, files_of
 from deadweight.io.stdin import from_stdin
@@ -105,7 +106,10 @@ def _show_rows(table: LogTable, found: Diagnosis, code: str) -> int:
     wanted = _finding(found, code.strip().upper())
     rows = wanted.all_rows if wanted.count else range(min(table.n_rows, FIRST_ROWS))
     numbers = pa.array(list(rows), pa.int64())
-    columns = {theirs: table.arrow(ours).take(numbers) for ours, theirs in table.names.items()}
+    columns = {
+        guarded(pa.array([theirs]))[0][0].as_py(): guarded(table.arrow(ours).take(numbers))[0]
+        for ours, theirs in table.names.items()
+    }
     sink = pa.BufferOutputStream()
     csv.write_csv(pa.table({"row": numbers, **columns}), sink)
     tell(sink.getvalue().to_pybytes().decode().rstrip("\n"))

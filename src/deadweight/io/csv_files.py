@@ -7,6 +7,7 @@ stay what they are. Other columns get the types that pyarrow finds.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.io.columns import MEANS_MISSING
+from deadweight.io.columns import MEANS_MISSING, decoded, is_text
 from deadweight.io.schema import AS_WRITTEN, labels_in
 from deadweight.log.labels import EXACT_IN_FLOAT
+from deadweight.typing import BoolArray
 
+FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""How a text begins that a spreadsheet works out when it opens a CSV."""
+NUMBER = re.compile(r"[+-](\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 DELIMITERS = (",", ";", "\t", "|")
 SAYS = "sep="
 """How a spreadsheet names the delimiter, in a line of its own before the header."""
@@ -106,6 +111,29 @@ def as_numbers(text: Any) -> Any:
     if any(cell not in _ways_to_write(float(cell)) for cell in other.to_pylist()):
         return None
     return pc.cast(text, pa.float64())
+
+
+def is_formula(text: Any) -> bool:
+    """Whether a spreadsheet would take a text for a formula; a number with a sign is none.
+
+    >>> [is_formula(one) for one in ("=1+1", "-b", "@c", "-0.5", "'=x", -1)]
+    [True, True, True, False, False, False]
+    """
+    return isinstance(text, str) and text.startswith(FORMULAS) and not NUMBER.fullmatch(text)
+
+
+def guarded(column: Any) -> tuple[Any, BoolArray]:
+    """A column with an apostrophe before each text that is a formula, and where that is."""
+    import pyarrow as pa
+
+    column = decoded(column)
+    if not is_text(column.type):
+        return column, np.zeros(len(column), dtype=bool)
+    texts = column.to_pylist()
+    formulas = np.array([is_formula(text) for text in texts], dtype=bool)
+    return pa.array(
+        [f"'{t}" if f else t for t, f in zip(texts, formulas, strict=True)], pa.string()
+    ), formulas
 
 
 def _ways_to_write(number: float) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 from deadweight.basics.memory import require_table
 from deadweight.errors import PolicyError, how_many
 from deadweight.io.array_files import read_arrays
-from deadweight.io.columns import read_numbers
+from deadweight.io.columns import decoded, is_text, read_numbers
 from deadweight.io.findings import show
 from deadweight.io.frames import read_columns
 from deadweight.io.label_columns import index_labels, read_labels
@@ -34,6 +34,8 @@ A_LOG = (
 )
 MARK = "trained_on"
 """The column of a policy that was learnt from a log: that log's fingerprint."""
+APOSTROPHE = "apostrophe_before"
+"""The column of a CSV that names those labels of a row that were given an apostrophe, as formulas are."""
 ROUNDING = 1e-3
 """Rows of a file may be off by this much (single precision, a few decimals) and are then normalised."""
 EXACT = 1e-12
@@ -99,7 +101,7 @@ def _from_table(
             found,
             renames,
             required=required,
-            optional=("prob", MARK),
+            optional=("prob", MARK, APOSTROPHE),
             source=what,
             hint=hint,
             remedy=A_LOG if {"episode", "step", "reward"} <= {*found} else NAMING,
@@ -109,8 +111,8 @@ def _from_table(
 
     table = read_columns(source, choose)
     indices, labels = {}, {}
-    for name in ("state", "action"):
-        column = read_labels(table.arrow[names[name]])
+    for name in RULE:
+        column = read_labels(_as_given(table.arrow, names, name))
         if table.mixed.get(names[name]) or column.nested or column.missing.any() or not len(column.values):
             raise PolicyError(
                 f"Column {show(names[name])} of {what} must hold one {name} label of one type in every row.",
@@ -141,6 +143,19 @@ def _from_table(
     dense[cell] = probs
     mark = None if MARK not in names else table.arrow[names[MARK]][0].as_py()
     return TabularPolicy(_normalised(dense.reshape(shape)), labels["state"], labels["action"], mark)
+
+
+def _as_given(arrow: Mapping[str, Any], names: Mapping[str, str], name: str) -> Any:
+    """A column of labels without the apostrophes that were written before formulas."""
+    import pyarrow as pa
+
+    column = decoded(arrow[names[name]])
+    if APOSTROPHE not in names or not is_text(column.type):
+        return column
+    marks = arrow[names[APOSTROPHE]].to_pylist()
+    added = [isinstance(mark, str) and name in mark.split() for mark in marks]
+    texts = [t.removeprefix("'") if a and t else t for t, a in zip(column.to_pylist(), added, strict=True)]
+    return pa.array(texts, pa.string())
 
 
 def _probabilities(column: Any, name: str, what: str) -> FloatArray:

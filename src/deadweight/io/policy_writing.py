@@ -9,7 +9,8 @@ import numpy as np
 
 from deadweight.basics.atomic import write_whole
 from deadweight.errors import OptionError, OutputError
-from deadweight.io.policy_files import COLUMNS, MARK
+from deadweight.io.csv_files import guarded
+from deadweight.io.policy_files import APOSTROPHE, COLUMNS, MARK, RULE
 from deadweight.log.labels import plain
 from deadweight.policy.policies import TabularPolicy
 
@@ -29,7 +30,8 @@ def write_policy(policy: TabularPolicy, path: str | Path) -> Path:
     """Write a policy, whole or not at all; returns the path.
 
     The table has a row for each action that is taken in a state and, where the policy was learnt from a log,
-    the fingerprint of that log, by which an evaluation can tell.
+    the fingerprint of that log, by which an evaluation can tell. In a CSV, labels that a spreadsheet would
+    take for formulas begin with an apostrophe; a column says which, and `read_policy` takes it off again.
 
     Args:
       policy: with labels of its own or, without them, numbered states and actions.
@@ -82,10 +84,23 @@ def _table(policy: TabularPolicy) -> Any:
         return pa.table({**named, **text})
 
 
+def _without_formulas(table: Any) -> Any:
+    """The table as a spreadsheet may open it: formulas begin with an apostrophe, and a column says which."""
+    import pyarrow as pa
+
+    added = []
+    for name in RULE:
+        column, formulas = guarded(table[name])
+        table = table.set_column(table.column_names.index(name), name, column)
+        added.append(np.where(formulas, name, ""))
+    marks = [" ".join(filter(None, row)) for row in zip(*added, strict=True)]
+    return table.append_column(APOSTROPHE, pa.array(marks, pa.string())) if any(marks) else table
+
+
 def _write(table: Any, file: BinaryIO, form: str) -> None:
     from pyarrow import csv, parquet
 
     if form == ".csv":
-        csv.write_csv(table, file)
+        csv.write_csv(_without_formulas(table), file)
     else:
         parquet.write_table(table, file)
