@@ -37,7 +37,7 @@ class Invocation:
     """A log and the options that say how it is read, as they were typed.
 
     `behaviour` is for the commands themselves to read. Here it is part of a command that is pasted, and says
-    whether the log's own probabilities are wanted at all.
+    whether the log's own probabilities are wanted at all. Of an `anonymous` log no episode is named.
     """
 
     log: Path
@@ -49,6 +49,7 @@ class Invocation:
     open_episodes: OpenEpisodes | None = None
     features: str = ""
     behaviour: str = "column"
+    anonymous: bool = True
 
     @property
     def patterns(self) -> list[str] | None:
@@ -79,7 +80,7 @@ class Invocation:
                 fix="For example --open cut: such episodes were cut at their last row.",
             )
         without = self.behaviour != "column"
-        return Mending(self.time_format, self.fill_reward, self.open_episodes, without_behaviour=without)
+        return Mending(self.time_format, self.fill_reward, self.open_episodes, without, self.anonymous)
 
     @property
     def options(self) -> list[str]:

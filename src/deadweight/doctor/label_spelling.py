@@ -51,7 +51,7 @@ def variants(name: str) -> Run:
         several = [group for group in groups.values() if len(group) > 1]
         if not several:
             return None
-        shown = " and ".join(show(column.distinct[i]) for i in several[0])
+        shown = " and ".join(case.table.shown(name, column.distinct[i]) for i in several[0])
         return Found(
             f"Found {how_many(len(several), 'group')} of {name}s that differ only by blanks or case, for "
             f"example {shown}; they count as different {name}s.",

@@ -51,12 +51,15 @@ class Mending:
         them, unless a flag says that they were cut.
       without_behaviour: leave out what the table has of the old policy's probabilities: it comes from
         elsewhere, and whatever is wrong with those columns does not matter.
+      anonymous: speak of rows by their numbers alone, not by episodes and steps: episodes may be people, and
+        what is said may be passed on.
     """
 
     time_format: str | None = None
     fill_reward: float | None = None
     open_episodes: OpenEpisodes | None = None
     without_behaviour: bool = False
+    anonymous: bool = False
 
     def __post_init__(self) -> None:
         if self.time_format is not None and "%" not in self.time_format:

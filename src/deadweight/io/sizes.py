@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from deadweight.basics.memory import NUMBER, allowed, in_words, require
-from deadweight.io.findings import LogProblem, show
+from deadweight.io.findings import LogProblem
 
 # A column is held as it was read, as numbers, sorted, and in the log: measured 3 to 4 times its numbers.
 COPIES = 4
@@ -77,11 +77,11 @@ def require_group(metadata: Any, number: int, columns: Sequence[str], what: str)
     )
 
 
-def require_episode(rows: int, columns: int, episode: Any) -> None:
+def require_episode(rows: int, columns: int) -> None:
     """Refuse an episode whose rows, all of them in one part, would be too large."""
     require(
         rows * columns * NUMBER * COPIES,
-        f"Episode {show(episode)}, of {rows:,} rows and more,",
+        f"An episode of {rows:,} rows and more",
         "Check that the episode column is what tells episodes apart.",
     )
 

@@ -423,16 +423,22 @@ class LogTable:
     # --- messages ------------------------------------------------------------------------------------
 
     def place(self, row: int) -> dict[str, Any]:
-        """Row, episode and step of a row, as plain values."""
+        """Row, episode and step of a row, as plain values; of a table that is anonymous the row alone."""
         place: dict[str, Any] = {"row": int(row)}
-        for name in ("episode", "step"):
+        for name in () if self.mending.anonymous else ("episode", "step"):
             place[name] = _plain(self.arrow(name)[int(row)])
         return place
 
     def where(self, row: int) -> str:
         """'row 17 (episode 'A', step 3)'."""
         place = self.place(row)
+        if self.mending.anonymous:
+            return f"row {place['row']:,}"
         return f"row {place['row']:,} (episode {show(place['episode'])}, step {show(place['step'])})"
+
+    def shown(self, name: str, label: Any) -> str:
+        """A label of a column for messages; of an episode that may not be named that it is one."""
+        return "an id" if name == "episode" and self.mending.anonymous else show(label)
 
     def rows(self, rows: AnyArray) -> str:
         """The first of these rows, and how many more there are."""
@@ -442,6 +448,8 @@ class LogTable:
     def episodes(self, rows: AnyArray, most: int = 3) -> str:
         """The first few episodes of these rows, and how many more."""
         keys, first = np.unique(self.episode_keys[rows], return_index=True)
+        if self.mending.anonymous:
+            return f"{how_many(len(keys), 'episode')}, the first in {self.where(int(rows.min()))}"
         shown = [show(self.labels("episode")[int(rows[i])]) for i in first[:most]]
         text = ("episode " if len(keys) == 1 else "episodes ") + ", ".join(shown)
         return text + (f" and {len(keys) - most:,} more" if len(keys) > most else "")

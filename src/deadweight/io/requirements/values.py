@@ -40,9 +40,10 @@ def same_label_twice(name: str) -> Run:
         rows = np.array([row for row in kinds["numbers"] if column[row].as_py() in text], dtype=np.int64)
         if not rows.size:
             return None
+        label = table.shown(name, column[int(rows[0])].as_py())
         return Found(
-            f"{table.called(name)} holds {column[int(rows[0])].as_py()} both as text and as a number: as a "
-            f"number in {table.rows(rows)}.",
+            f"{table.called(name)} holds {label} both as text and as a number: as a number in "
+            f"{table.rows(rows)}.",
             "Convert all of the column to text, or all of it to numbers, for example with .astype(str).",
             rows,
         )
