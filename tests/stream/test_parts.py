@@ -90,7 +90,7 @@ def test_scattered_episodes_are_sorted(tmp_path: Path) -> None:
     shuffled = table.take(np.random.default_rng(0).permutation(table.num_rows))
     folder = write(tmp_path / "log", shuffled, files=3, group_rows=25)
     stream = open_stream(folder, part_rows=60)
-    held = Path(stream._holder.name)
+    held = stream._holder.path
     assert held.is_dir()
     assert len(stream) > 1
     key = lambda episode: str(episode)  # noqa: E731
