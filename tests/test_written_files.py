@@ -285,6 +285,16 @@ def test_nobody_reads_a_file_while_it_is_written(tmp_path: Path, umask: None) ->
     assert _mode(tmp_path / "x") == 0o666
 
 
+def test_a_file_system_without_modes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*given: int) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "fchmod", refuse)
+    atomic.write_text(tmp_path / "x", "whole")
+    assert (tmp_path / "x").read_text() == "whole"
+    assert _mode(tmp_path / "x") == 0o600
+
+
 def test_what_dead_processes_left_is_swept_and_nothing_else(tmp_path: Path) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()

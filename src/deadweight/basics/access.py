@@ -32,7 +32,8 @@ def set_access(handle: int, mode: int, replaced: Path | None = None, like: Seque
     for model in like:
         mode &= _widest(model, group) | OWNER
     if sys.platform != "win32":
-        os.fchmod(handle, mode)
+        with contextlib.suppress(OSError):  # where a file system knows no modes, it stays as it was begun
+            os.fchmod(handle, mode)
 
 
 def _widest(model: Path, group: int) -> int:
