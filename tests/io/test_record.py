@@ -53,6 +53,20 @@ def test_a_function_as_policy_and_a_policy_with_labels():
     assert record("FrozenLake-v1", named, 3, seed=0).n_episodes == 3
 
 
+def test_a_table_acts_by_its_own_names_of_actions():
+    """Read by position, a table with its columns in another order acted as its mirror image."""
+    only_right = TabularPolicy(np.tile([1.0, 0.0], (16, 1)), actions=[2, 1])
+    log = record("FrozenLake-v1", only_right, 5, seed=0)
+    assert set(log.actions) == {2}
+    assert (log.propensities == 1).all()
+    first, second = np.random.default_rng(0).dirichlet([1] * 4, 16), [3, 0, 2, 1]
+    shuffled = TabularPolicy(first[:, second], actions=second)
+    one, other = (record("FrozenLake-v1", policy, 20, seed=3) for policy in (first, shuffled))
+    assert np.array_equal(one.actions, other.actions)
+    with pytest.raises(PolicyError, match="numbers from 0 to 3; the policy names 'left'"):
+        record("FrozenLake-v1", TabularPolicy(np.ones((16, 1)), actions=["left"]), 1)
+
+
 def follow(x):
     """The side to which the pole falls, nine times in ten."""
     right = np.where(x[:, 2] > 0, 0.9, 0.1)

@@ -63,7 +63,7 @@ def record(
     world = gymnasium.make(env) if isinstance(env, str) else env
     try:
         described = _are_features(world)
-        act = _of_features(policy, world) if described else _of_states(policy)
+        act = _of_features(policy, world) if described else _of_states(policy, world)
         limits = (max_steps, getattr(getattr(world, "spec", None), "max_episode_steps", None))
         taken = _Record()
         rng = np.random.default_rng(seed)
@@ -167,14 +167,19 @@ def _are_features(env: Any) -> bool:
     return type(env.observation_space).__name__ == "Box"
 
 
-def _of_states(policy: Any) -> Acting:
-    """A policy over labels as a function of one of them."""
+def _of_states(policy: Any, env: Any) -> Acting:
+    """A policy over labels as a function of one of them, to probabilities of the environment's actions."""
     if callable(policy):
         acting: Acting = policy
         return acting
     table = policy if isinstance(policy, TabularPolicy) else TabularPolicy(policy)
     labels = range(table.n_states) if table.state_labels is None else table.state_labels
-    rows = {plain(label): row for label, row in zip(labels, table.probs, strict=True)}
+    probs = table.probs
+    if table.action_labels is not None:
+        size = int(env.action_space.n)
+        probs = np.zeros((table.n_states, size))
+        probs[:, [_number(label, size) for label in table.action_labels]] = table.probs
+    rows = {plain(label): row for label, row in zip(labels, probs, strict=True)}
 
     def act(state: Any) -> FloatArray:
         if state not in rows:
