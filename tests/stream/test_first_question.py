@@ -89,7 +89,8 @@ class Kind:
 
     def write(self, path: Path, seed: int = 0) -> Path:
         table = table_of(seed)
-        table["truncated"] = ~table["terminated"]
+        is_last = np.append(np.diff(table["episode"]) != 0, True)
+        table["truncated"] = is_last & ~table["terminated"]
         table["behaviour_id"] = np.array(IDS)[table["episode"] ** 2 % 7 % 2]
         table["duration"] = np.random.default_rng(3).choice([0.25, 1.0, 2.0], len(table["step"]))
         reward = table["reward"].copy()
