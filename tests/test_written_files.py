@@ -313,6 +313,9 @@ def test_what_dead_processes_left_is_swept_and_nothing_else(tmp_path: Path) -> N
     foreign.write_text("part")
     if os.geteuid() == 0:
         os.chown(foreign, 12345, -1)
+    atomic.probe(tmp_path / "x")
+    assert not left.exists()
+    left.write_text("part")
     atomic.write_text(tmp_path / "x", "whole")
     expected = {*others, linked, tmp_path / "x"} | ({foreign} if os.geteuid() == 0 else set())
     assert set(tmp_path.iterdir()) == expected

@@ -78,6 +78,7 @@ def probe(path: Path) -> None:
         if not os.access(path, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         return
+    _sweep(place.path)
     temporary, handle = _begun(place.path)
     try:
         os.write(handle, b"x" * PROBED)
