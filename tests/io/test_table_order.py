@@ -29,7 +29,7 @@ class World:
         episode = np.repeat(np.arange(n), lengths)
         size = len(episode)
         ids = rng.permutation(3 * n)[:n] + rng.choice([0, 95])
-        as_text = seed % 2 == 0
+        as_text = (seed + seed // 4) % 2 == 0  # beside it the order below: each with each
         own = np.array([str(i) for i in ids]) if as_text else ids
         frame = pd.DataFrame(
             {
@@ -123,7 +123,8 @@ def same(found: dw.Estimate, expected: dw.Estimate) -> None:
 @pytest.mark.parametrize("seed", range(40))
 def test_40_tables_in_any_order_give_the_answers_of_the_sorted_one(seed: int, tmp_path: Path) -> None:
     world = World(seed)
-    log = world.read([*DOORS][seed % len(DOORS)], tmp_path)
+    door = (seed % 4 // 2 + seed // 4) % len(DOORS)  # every door with every order, and ids of both kinds
+    log = world.read([*DOORS][door], tmp_path)
     new, old, q = world.probs(), world.probs(), world.rng.normal(size=(world.size, 2))
     flags = world.rng.random(world.size) < 0.3
     order = world.sorted
@@ -273,7 +274,7 @@ def test_columns_of_probabilities_are_in_the_order_of_the_table(seed: int) -> No
 
 
 def test_old_policies_row_by_row() -> None:
-    world = World(5)
+    world = World(1)
     log = dw.read(
         world.table.assign(behaviour_id=np.where(world.table["episode"] % 2 == 0, "a", "b")),
         time_limit=None,
