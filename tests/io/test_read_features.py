@@ -66,7 +66,7 @@ def test_what_follows_the_last_row_of_a_cut_episode():
     frame = table()
     last = frame.groupby("episode").tail(1).index
     cut, unknown = last[:5], last[5]
-    frame.loc[[*cut, unknown], "terminated"] = False
+    frame["terminated"] = ~frame["episode"].isin(frame.loc[[*cut, unknown], "episode"])
     for name in ("lactate", "x_1", "x_2"):
         frame[f"next_{name}"] = np.nan
         frame.loc[last, f"next_{name}"] = frame.loc[last, name] + 1
