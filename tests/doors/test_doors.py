@@ -2,7 +2,7 @@
 
 The loops (`reference`) are given the episodes from which a log was made, never what a door gave back. A
 failure names the world and the door, and `PYTHONPATH=tests python -m doors.ways_in WORLD DOOR` repeats that
-one. `.ci/run` sends 5,000 worlds (`DEADWEIGHT_DOORS=5000`), each through some nine of the doors in turn.
+one. `.ci/run` sends 5,000 worlds (`DEADWEIGHT_DOORS=5000`), each through some seven of the doors in turn.
 """
 
 from __future__ import annotations
