@@ -32,7 +32,7 @@ def test_set_operations(first: np.ndarray, second: np.ndarray) -> None:
 def test_evidence_and_words() -> None:
     gaps = np.array([0.0, 0.5, 1.0, 2.0])
     found = StateSet(gaps < 1, LABELS, "Q gap below 1", {"gap": gaps})
-    assert found.gaps is gaps
+    np.testing.assert_array_equal(found.gaps, gaps)
     assert StateSet(gaps < 1, LABELS).gaps is None
     assert repr(found) == "StateSet(2 of 4 states: {'a', 'b'}; Q gap below 1)"
     assert "0.5" in str(found)

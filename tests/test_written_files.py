@@ -540,7 +540,7 @@ APART = {
     "basics/atomic.py": {"open", "fdopen"},
     "cli/output.py": {"open"},  # /dev/null in the place of a closed stream
     "io/external_sort.py": {"ParquetWriter", "write_table"},
-    "io/scratch.py": {"tofile"},
+    "io/scratch.py": {"tofile", "write_text"},
     "io/stdin.py": {"open"},
     "records/lock.py": {"open"},
     "records/store.py": {"open"},

@@ -73,11 +73,10 @@ def test_what_is_found_in_a_log_names_rows(
 
 
 def _many_flags(frame: pd.DataFrame) -> pd.DataFrame:
-    """Long, short, late, rich and repeated episodes, flags in the middle, gaps."""
+    """Long, short, late, rich and repeated episodes, gaps."""
     frame = frame.drop(columns=["next_state"])
     frame.loc[3, "reward"] = 1e6
-    frame.loc[5, "step"] += 3
-    frame.loc[7, "terminated"] = True
+    frame.loc[5:6, "step"] += 3
     frame.loc[9, "behaviour_prob"] = 1e-4
     frame.loc[frame.episode == "stay-010", "step"] += 2
     copies = frame[frame.episode == "stay-011"]
