@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -316,3 +317,38 @@ def test_columns_that_only_a_later_source_has(tmp_path: Path) -> None:
     for read in (dw.read, lambda source: opened(source, outcome, part_rows=30)):
         with pytest.raises(LogProblem, match="DW402"):
             read(files)
+
+
+@pytest.mark.parametrize("kind", [pa.float16(), pa.float32(), pa.float64()])
+@pytest.mark.parametrize(
+    ("column", "value", "code"),
+    [
+        ("reward", np.inf, "DW308"),
+        ("reward", -np.inf, "DW308"),
+        ("behaviour_prob", 0.0, "DW406"),
+        ("reward", 2.5, None),
+        ("behaviour_prob", 0.25, None),
+    ],
+)
+def test_numbers_of_every_precision(
+    column: str, value: float, code: str | None, kind: Any, tmp_path: Path
+) -> None:
+    """In the precision of the column the largest reward was infinite, and the least probability 0."""
+    rounded = np.float16(
+        TABLE[column].to_numpy()
+    )  # in order of episodes and steps, as the quickest way takes it
+    rounded[MIDDLE] = value
+    table = with_column(column, rounded.astype(kind.to_pandas_dtype()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        memory, stream = both(table, tmp_path)
+    assert memory == stream
+    assert memory == {code} if code else len(memory) == 1
+
+
+def test_whole_rewards_without_a_sign(tmp_path: Path) -> None:
+    table = with_column("reward", np.arange(5, 5 + TABLE.num_rows, dtype=np.uint8))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        memory, stream = both(table, tmp_path)
+    assert memory == stream

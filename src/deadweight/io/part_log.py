@@ -240,11 +240,12 @@ def _plausible(states: IntArray, actions: IntArray, rewards: AnyArray, n_states:
     for codes, known in ((states, n_states), (actions, n_actions)):
         if codes.view(np.uint64).max() >= known:
             return False
-    return bool(max(-rewards.min(), rewards.max()) <= LARGEST)  # not so either if there is a NaN
+    # As Python's numbers: numpy would bring the bound into the column's precision, where it is infinite.
+    return max(-float(rewards.min()), float(rewards.max())) <= LARGEST  # not so either if there is a NaN
 
 
 def _within(column: AnyArray, lowest: float) -> bool:
-    return bool(column.min() >= lowest and 0 < column.max() <= 1)
+    return float(column.min()) >= lowest and 0 < float(column.max()) <= 1
 
 
 def _terminated(table: Any, last: IntArray) -> BoolArray | None:
