@@ -73,6 +73,17 @@ def its_name(value: object) -> str | None:
 INT, TERM, HUP, KILL = signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL
 
 
+@pytest.fixture(autouse=True)
+def _no_signal_is_ignored() -> Iterator[None]:
+    """Whoever started the tests, as with nohup or in the background, may ignore some: commands would too."""
+    ignored = [number for number in (INT, TERM, HUP) if signal.getsignal(number) is signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, signal.SIG_DFL)
+    yield
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
+
+
 @pytest.fixture
 def here(tmp_path: Path) -> Path:
     """A folder with logs and a policy, and folders for notes, results and temporary files."""
