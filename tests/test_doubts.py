@@ -257,7 +257,11 @@ def test_weights_that_do_not_average_1_close_the_gate(tmp_path: Path) -> None:
     target = policy_file(tmp_path / "new.npy", pi_e)
     found = CliRunner().invoke(app, ["evaluate", str(table), "--target", str(target), "--gate", "better"])
     assert found.exit_code == 1
-    assert "Gate better: closed, because of mean-weight, model-misfit, exit code 1." in found.stdout
+    last = "Gate better: closed, because of mean-weight, model-misfit, exit code 1."
+    assert found.stdout.splitlines()[-1] == last
+    page = ["--gate", "better", "--report", str(tmp_path / "page.html")]
+    found = CliRunner().invoke(app, ["evaluate", str(table), "--target", str(target), *page])
+    assert found.stdout.splitlines()[-1] == last, "also where a report is written"
     both = CliRunner().invoke(
         app,
         ["compare", str(table), "--target", f"new={target}", "--target", f"copy={target}", "--gate", "new"],

@@ -473,7 +473,7 @@ def _lost(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 COMPUTED = {
     "evaluate": (
         (*NAMED_WORDS["evaluate"], "--gate", "worse"),
-        "Gate worse: ",
+        "Verdict: ",
         "estimates",
         {"report": None},
     ),

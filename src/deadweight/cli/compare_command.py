@@ -72,9 +72,7 @@ def compare(request: Request) -> int:
     if request.json:
         return finish(gate.exit_code, report, {**_document(made, findings), **gate.entry})
     _print(made, findings)
-    if request.gate is not None:
-        tell(gate.words())
-    return finish(gate.exit_code, report)
+    return finish(gate.exit_code, report, closing=gate.words())
 
 
 def gate_of(asked: str | None, found: Comparison) -> Gate:

@@ -131,9 +131,7 @@ def _show(
     _print(ev, findings)
     if bounds is not None:
         tell_words(f"\nCut episodes:\n{bounds}")
-    if request.gate is not None:
-        tell(gate.words(request.min_effect))
-    return finish(gate.exit_code, files)
+    return finish(gate.exit_code, files, closing=gate.words(request.min_effect))
 
 
 def is_open(gate: str, found: Verdict, least: float = 0.0) -> bool:

@@ -52,11 +52,11 @@ def report_files(path: Path | None, write: Callable[[Path], object], said: str =
     return [] if path is None else [File("report", path, lambda: write(path), said.format(path))]
 
 
-def finish(code: int, files: Sequence[File], document: Extra | None = None) -> int:
+def finish(code: int, files: Sequence[File], document: Extra | None = None, closing: str = "") -> int:
     """Write the files of a result; the exit code, which is `code` where all could be written.
 
     The result is not lost with them: it was printed before or, as a JSON document, is printed now, with the
-    error.
+    error. `closing` is the last line, once all is there.
     """
     sys.stdout.flush()
     paths: dict[str, object] = {}
@@ -76,6 +76,8 @@ def finish(code: int, files: Sequence[File], document: Extra | None = None) -> i
         return max([failed(errors[0], whole is not None, whole), *(failed(one, False) for one in errors[1:])])
     if whole is not None:
         out_json(whole)
+    elif closing:
+        tell(closing)
     return code
 
 

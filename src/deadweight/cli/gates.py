@@ -37,11 +37,13 @@ class Gate:
         return NO_ANSWER if self.answer == "cannot tell" else GATE_CLOSED
 
     def words(self, least: float = 0.0) -> str:
-        """What the gate does, for whoever reads the log of a pipeline.
+        """What the gate does, for whoever reads the log of a pipeline; nothing where there is none.
 
         >>> Gate("better", False, "worse").words(0.5)
         'Gate better, by more than 0.5: closed, exit code 1.'
         """
+        if self.asked is None:
+            return ""
         by = {"better": "by more than", "worse": "by more than", "not-worse": "by no more than"}
         asked = f"{self.asked}, {by[self.asked]} {least:g}" if least and self.asked in by else self.asked
         doubt = f", because of {', '.join(self.doubts)}" if self.doubts and not self.is_open else ""
