@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 import pytest
 from cli.small import small_files
-from pages import ROOT
 
 import deadweight as dw
 from deadweight.basics import atomic
@@ -552,7 +551,7 @@ WRITING |= {"write_table", "write_csv", "to_parquet", "to_csv", "to_json", "Parq
 
 def test_there_is_no_other_door() -> None:
     """A call that writes a file by itself: given `file` by `write_whole`, or in the list above."""
-    source, seen = ROOT / "src" / "deadweight", {}
+    source, seen = Path(dw.__file__).parent, {}
     for path in sorted(source.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and (name := _writes(node)):
