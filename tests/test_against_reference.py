@@ -60,6 +60,10 @@ def direct(case: Case, drop: Any, options: Options) -> float:
     return ref.direct(case.plain, case.pi_e, case.gamma, **options)
 
 
+def linear(case: Case, drop: Any, options: Options) -> float:
+    return ref.linear(case.plain, case.pi_e, case.pi_b, case.gamma, **options)
+
+
 def behaviour(case: Case, drop: Any, options: Options) -> float:
     return ref.behaviour(case.plain, case.gamma)
 
@@ -88,6 +92,7 @@ def table() -> Iterator[tuple[str, Plain, list[Options]]]:
     yield "SMIS", marginal, [{}]
     yield "TMIS", tabular_marginal, every(unseen_actions=("renormalise", "zero"))
     yield "CIS", conditional, every(given=("state", "reward", "return"))
+    yield "LIN", linear, every(unseen=UNSEEN)
     yield "DM", direct, every(unseen=UNSEEN)
     yield "BEHAVIOUR", behaviour, [{}]
 

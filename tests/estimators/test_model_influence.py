@@ -50,6 +50,11 @@ def robust(is_weighted: bool, drop: bool, folds: int = 0) -> Estimate:
     return lambda o: weighted.doubly_robust(PLAIN, PI_E, PI_B, states, o, GAMMA, is_weighted, folds)
 
 
+def linear(folds: int = 0) -> Estimate:
+    weights = ref.summed_weights(PLAIN, PI_E, PI_B)
+    return lambda o: weighted.doubly_robust(PLAIN, PI_E, PI_B, None, o, GAMMA, False, folds, weights)
+
+
 CASES: list[tuple[str, dict[str, object], Estimate]] = [
     ("DM", {}, lambda o: weighted.direct(PLAIN, PI_E, o, GAMMA)),
     ("DM", {"unseen": "terminate"}, lambda o: weighted.direct(PLAIN, PI_E, o, GAMMA, "terminate")),
@@ -64,6 +69,8 @@ CASES: list[tuple[str, dict[str, object], Estimate]] = [
     ("WDR", {"cross_fit": 3}, robust(True, False, 3)),
     ("WDRSIS", {"cross_fit": 2}, robust(True, True, 2)),
     ("DR", {"cross_fit": 5}, robust(False, False, 5)),
+    ("LIN", {}, linear()),
+    ("LIN", {"cross_fit": 3}, linear(3)),
 ]
 
 

@@ -7,7 +7,7 @@ from .marginal import cis, mis, tmis
 from .model import direct, fit_model, fitted_q, q_values
 from .negligible import anova_p, covariance_test, q_gap_set, q_gaps, return_p_values, return_test_set
 from .products import behaviour, episode_weights, ess, ess_steps, is_, kish, per_decision
-from .robust import doubly_robust
+from .robust import doubly_robust, linear, summed_weights
 from .stationary import density_ratio, sdre
 from .windows import incremental
 
@@ -36,6 +36,7 @@ __all__ = [
     "is_slots",
     "kept_ratios",
     "kish",
+    "linear",
     "mis",
     "missing_advantage",
     "per_decision",
@@ -49,5 +50,6 @@ __all__ = [
     "returns",
     "sdre",
     "std_error",
+    "summed_weights",
     "tmis",
 ]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .log import Array, Drop, Log, Policy, Rows, cumulative, dropped_steps
+from .log import Array, Drop, Log, Policy, Rows, cumulative, dropped_steps, ratios
 from .model import Unseen, fitted_q
 from .products import Finished, normalised
 
@@ -43,6 +43,36 @@ def doubly_robust(
                     now[i] * (r - tables[i][t, s, a]) + before[i] * value(tables[i], pi_e, t, s)
                 )
         before = now
+    return estimate
+
+
+def summed_weights(log: Log, pi_e: Policy, pi_b: Policy) -> Rows:
+    """1 + sum_{u<=t} (rho_u - 1) for t = 0..T-1: after its end an episode keeps its last weight."""
+    rows = []
+    for row in ratios(log, pi_e, pi_b):
+        weights = [1 + sum(rho - 1 for rho in row[: t + 1]) for t in range(len(row))]
+        rows.append(weights + [weights[-1]] * (log.horizon - len(weights)))
+    return rows
+
+
+def linear(
+    log: Log,
+    pi_e: Policy,
+    pi_b: Policy,
+    gamma: float = 1,
+    unseen: Unseen = "pool",
+    q: Array | Sequence[Array] | None = None,
+) -> float:
+    """DM's mean + sum_i sum_t gamma^t (1 + sum_{u<=t} (rho_u - 1)) delta_it / n, the end of a log worth 0."""
+    tables, rho = per_episode(log, fitted_q(log, pi_e, gamma, unseen) if q is None else q), ratios(log, pi_e, pi_b)
+    estimate = 0.0
+    for i, episode in enumerate(log.episodes):
+        weight = 1.0
+        estimate += value(tables[i], pi_e, 0, episode[0][0]) / log.n
+        for t, (s, a, r) in enumerate(episode):
+            weight += rho[i][t] - 1
+            after = value(tables[i], pi_e, t + 1, episode[t + 1][0]) if t + 1 < len(episode) else 0.0
+            estimate += gamma**t * weight * (r + gamma * after - tables[i][t, s, a]) / log.n
     return estimate
 
 

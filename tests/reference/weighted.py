@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from .log import ENDS, UNKNOWN, Array, Drop, Log, Policy, cumulative, dropped_steps, ratio, returns
+from .log import ENDS, UNKNOWN, Array, Drop, Log, Policy, Rows, cumulative, dropped_steps, ratio, returns
 from .model import Unseen, q_values
 
 Omega = Sequence[float]
@@ -120,9 +120,13 @@ def doubly_robust(
     gamma: float,
     weighted: bool,
     folds: int = 0,
+    weights: Rows | None = None,
 ) -> float:
-    """DR, WDR, DRSIS, WDRSIS; with `folds` each episode with the model of the episodes of other folds."""
-    weights = cumulative(log, pi_e, pi_b, drop)
+    """DR, WDR, DRSIS, WDRSIS; with `folds` each episode with the model of the episodes of other folds.
+
+    `weights` after each step; None: the products of kept ratios.
+    """
+    weights = cumulative(log, pi_e, pi_b, drop) if weights is None else weights
     tables = [values(log, pi_e, omega, gamma)] * log.n
     if folds:
         without = [

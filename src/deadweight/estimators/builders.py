@@ -10,6 +10,7 @@ from deadweight.estimators.corrected import MissingAdvantage
 from deadweight.estimators.direct import Direct, DirectByRow
 from deadweight.estimators.doubly_robust import DoublyRobust
 from deadweight.estimators.family import Family
+from deadweight.estimators.linear import Linear
 from deadweight.estimators.per_decision import PerDecision
 from deadweight.estimators.product import ProductFamily, TermMaker
 from deadweight.estimators.trajectory import Behaviour, WholeEpisode
@@ -53,6 +54,13 @@ def doubly_robust_by(question: Question, weighting: Weighting, values: Values[Fi
     """DR with these values."""
     maker = DoublyRobust(question.discounted(values.q), question.discounted(values.v), question.pi_e("DR"))
     return ProductFamily([maker], weighting, question.gamma, question.options.finished)
+
+
+def linear(question: Question, weighting: Weighting, corrected: bool) -> Family:
+    """LIN."""
+    values = question.cross_fitted_values
+    maker = Linear(question.discounted(values.q), question.discounted(values.v), question.pi_e("LIN"))
+    return ProductFamily([maker], weighting, question.gamma)
 
 
 def incremental(question: Question, weighting: Weighting, corrected: bool) -> Family:

@@ -15,6 +15,7 @@ import numpy as np
 from deadweight.estimators.product import Terms
 from deadweight.estimators.starts import Cells, QUse
 from deadweight.sums.fields import Field, Table
+from deadweight.sums.running import Running
 from deadweight.sums.weighted_block import WeightedBlock
 from deadweight.typing import FloatArray
 
@@ -35,11 +36,15 @@ class DoublyRobust:
     n_groups = 2
     lane = "robust"
 
+    def weights(self, block: WeightedBlock) -> Running:
+        """(m, H) after each step."""
+        return block.running
+
     def __call__(self, block: WeightedBlock, gamma: float, finished: str) -> list[Terms]:
         """Two terms a step; the second's weight is carried one step past the end."""
         q, v = self.q.on(block.steps), self.v.on(block.steps)
         before = np.concatenate([v, np.zeros((block.n, 1))], axis=1)
-        weights = block.running
+        weights = self.weights(block)
         return [
             Terms(weights, block.rewards - q, counted=block.members(finished)),
             Terms(weights.lagged, before, counted=block.members(finished, lagged=True)),
@@ -66,7 +71,7 @@ class DoublyRobust:
 
     def used(self, block: WeightedBlock) -> tuple[Cells, Cells]:
         """Every step, with the weight after it and with the one before."""
-        steps, weights = block.steps, block.running
+        steps, weights = block.steps, self.weights(block)
         before = weights.lagged.first(block.horizon)
         pairs = steps.pairs(self.pi_e.shape[1])
         return Cells(weights, pairs, steps.alive), Cells(before, steps.states, steps.alive)

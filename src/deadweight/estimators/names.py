@@ -67,6 +67,9 @@ MARGINALISED = Scheme("MIS", builders.marginalised, "marginalised weights", lett
 TABULAR_MARGINALISED = Scheme(
     "TMIS", builders.tabular_marginalised, "marginalised, by table", letters=(False, True, False)
 )
+LINEAR = Scheme(
+    "LIN", builders.linear, "doubly robust, weights to first order", contains_correction=True
+)
 MODEL = Scheme("DM", builders.direct, "fitted model alone", baseline=True, model=True)
 CONDITIONAL = Scheme("CIS", builders.conditional, "conditional weights")
 # Before all others, with a model or without: it leaves out what does not fit.
@@ -83,7 +86,7 @@ def _table() -> Iterator[Estimator]:
         yield from (scheme.variant(letters) for letters in (PLAIN, S))
     for scheme in (WHOLE_EPISODE, PER_DECISION):
         yield from (scheme.variant(letters) for letters in (CS, CWS))
-    yield from (scheme.variant() for scheme in (MODEL, CONDITIONAL, NAIVE))
+    yield from (scheme.variant() for scheme in (LINEAR, MODEL, CONDITIONAL, NAIVE))
 
 
 BUILT_IN: Mapping[str, Estimator] = MappingProxyType({one.name: one for one in _table()})

@@ -99,6 +99,13 @@ class WeightedBlock:
         return running_product(table.on(self.steps), table.log_bound, overwrite=True)
 
     @cached_property
+    def summed(self) -> Running:
+        """(m, H) the same to first order, 1 + sum over u <= t of (k_u - 1)."""
+        weights = np.cumsum(self.kept - 1.0, axis=1)
+        weights += 1.0
+        return Running(weights)
+
+    @cached_property
     def final(self) -> Running:
         """(m, 1) whole weights B, from a walk where one can be made, else from the running products."""
         made = next((made for made in self._walks.values() if made is not None), None)
