@@ -20,17 +20,18 @@ from deadweight.background.headline_path import PATH_OF
 from deadweight.background.one_pass import background_sums
 from deadweight.basics.progress import expect_passes
 from deadweight.blend.blended import blend_estimate, check_blend
-from deadweight.blend.evidence import gatherer_of, sums_of_windows
+from deadweight.blend.evidence import gatherer_of
 from deadweight.diagnostics.row_flags import mix_flags, row_flags
 from deadweight.diagnostics.weight_flags import watched
 from deadweight.errors import OptionError
 from deadweight.estimators.estimator import Estimator
-from deadweight.estimators.names import DOUBLY_ROBUST, NAIVE, WS, estimator_of
+from deadweight.estimators.names import NAIVE, estimator_of
 from deadweight.inference import PAIRED, check_interval, clipped, make_interval
 from deadweight.inference.per_episode import check_range, influences
-from deadweight.negligible.asked_drop import chooser_of, drop_of_mix, planned
-from deadweight.negligible.by_name import prepare_automatic, rule_of_mix
+from deadweight.negligible.asked_drop import chooser_of, planned, resolved
+from deadweight.negligible.by_name import prepare_automatic
 from deadweight.question.core import Question
+from deadweight.question.drops import NOTHING_DROPPED, Drop
 from deadweight.results import Estimate, Evaluation, headline_of
 from deadweight.results.shared import ABSENT
 from deadweight.values.crossfit import FOLDS
@@ -153,11 +154,12 @@ def answer(
     answers = Answers(question, [*plans, *others])
     checks = [check for plan in plans if interval == "auto" for check in plan.counterparts]
     with_errors = interval is not None or "std_error" in also
-    mixed = {made: gatherer_of(question, drop_of_mix(question, plans, drop), answers) for made in mixes}
+    mixed = {made: gatherer_of(question, answers) for made in mixes}
+    beside = _drop_beside(question, drop) if shown and mixes else NOTHING_DROPPED
     besides = [one for gatherer in mixed.values() for one in gatherer.wanted]
     besides += watched(question, plans) if interval is not None else []
     if shown:  # a blend in the table is its headline
-        besides += [one for g in mixed.values() for one in background_sums(question, g.drop)]
+        besides += background_sums(question, beside) if mixes else []
     answers.prepare(interval is not None or "bias" in also, checks, with_errors, besides)
     if with_errors:
         compared = paired and interval in PAIRED and question.n > 1
@@ -174,7 +176,7 @@ def answer(
         for plan in plans
     }
     for made, gatherer in mixed.items():
-        plan = Plan(question, made, gatherer.drop)
+        plan = Plan(question, made, beside)
         evidence = gatherer.evidence()
         one = blend_estimate(answers, plan, evidence, interval, level, "influence" in also)
         found[made.name] = plan, one.with_changes(flags=(*one.flags, *mix_flags(answers, plan, one)))
@@ -186,13 +188,12 @@ def _prepare_drops(question: Question, estimators: Sequence[Estimator], drop: An
     if not isinstance(drop, str):
         return
     wanted = [made for made in estimators if made.is_state_based]
-    mixed = any(made.is_mix for made in estimators)
-    if mixed:
-        wanted.append(DOUBLY_ROBUST.variant(WS))
-    besides = sums_of_windows(question) if mixed else []
-    prepare_automatic(question, wanted, drop, estimator_of(PATH_OF) if shown else None, besides)
-    if mixed:
-        prepare_automatic(question, wanted[-1:], rule_of_mix(question, drop))
+    prepare_automatic(question, wanted, drop, estimator_of(PATH_OF) if shown else None)
+
+
+def _drop_beside(question: Question, drop: Any) -> Drop:
+    """What a report shows beside a mix, which drops nothing: the drop of the estimator of its path."""
+    return resolved(question, estimator_of(PATH_OF), drop)
 
 
 def _estimate(

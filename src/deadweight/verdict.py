@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from deadweight.answers.plans import FEW_EPISODES
-from deadweight.blend.candidates import BY_WEIGHTS, ROUNDING
-from deadweight.blend.headline import episodes_needed, judge, more_episodes
+from deadweight.blend.candidates import ROUNDING
+from deadweight.blend.headline import episodes_needed, judge, more_episodes, rests_on_weights
 from deadweight.inference.student_t import t_error
 from deadweight.results import Estimate, Verdict, headline_of
 from deadweight.results.blend import Blend
@@ -133,12 +133,10 @@ def _of_blend(estimate: Estimate, blend: Blend, baseline: Estimate | float) -> V
     known = not isinstance(baseline, Estimate)
     value = baseline.value if isinstance(baseline, Estimate) else float(baseline)
     found = judge(blend, value, estimate.n_episodes, known, estimate.level)
-    ends = (found.difference - found.half_width, found.difference + found.half_width)
-    by_weights = set(blend.shares) <= set(BY_WEIGHTS) or "model-useless" in estimate.flags
-    if "low-ess-undropped" in estimate.flags and by_weights:
+    if "low-ess-undropped" in estimate.flags and rests_on_weights(blend):
         weak = (*found.reasons[:2], FEW_WITHOUT_MODEL)
-        return Verdict("cannot tell", weak, found.difference, ends, sound=False, next_step=MORE_ALIKE)
-    return Verdict(found.answer, found.reasons, found.difference, ends, next_step=found.next_step)
+        return Verdict("cannot tell", weak, found.difference, found.interval, False, next_step=MORE_ALIKE)
+    return Verdict(found.answer, found.reasons, found.difference, found.interval, next_step=found.next_step)
 
 
 def _doubted_by_flags(estimate: Estimate, found: Verdict) -> Verdict:
@@ -212,9 +210,7 @@ def _doubted(estimates: Mapping[str, Estimate], headline: Estimate, found: Verdi
         reason += f" {headline.name} is based on that model, and nothing can be concluded from it."
         step = "See first how episodes end (terminated, time_limit), and what the states leave out."
         return replace(found, answer="cannot tell", reasons=(reason, *found.reasons), next_step=step)
-    kept = headline.blend is not None and headline.blend.misfit > 0
-    done = "whose interval allows for that" if kept else "which does without the model"
-    reason += f" The verdict is based on {headline.name}, {done}."
+    reason += f" The verdict is based on {headline.name}, which does without the model."
     doubted = _step_in_doubt(found, [*headline.flags, "model-misfit"])
     return replace(found, reasons=(reason, *found.reasons), next_step=doubted)
 

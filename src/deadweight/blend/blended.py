@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -10,8 +9,9 @@ import numpy as np
 from deadweight.answers.answering import Answers
 from deadweight.answers.misfit import Misfit
 from deadweight.answers.plans import Plan, plan_of
-from deadweight.blend.candidates import Evidence, is_bearable
-from deadweight.blend.mixing import blend
+from deadweight.blend.candidates import Evidence
+from deadweight.blend.evidence import checked
+from deadweight.blend.mixing import SKEWED, Mixture
 from deadweight.errors import EstimationError
 from deadweight.estimators.full_influence import Influence
 from deadweight.estimators.names import MODEL
@@ -24,6 +24,9 @@ from deadweight.results.blend import Blend
 from deadweight.results.shared import ABSENT
 from deadweight.sums.blocks import Block
 from deadweight.typing import FloatArray
+
+# An allowance for episodes that are not in the log is worth a flag from this share of the half-width.
+MUCH = 0.5
 
 
 def check_blend(question: Question, name: str) -> None:
@@ -49,20 +52,20 @@ def blend_estimate(
 
     Args:
       answers: sums that are there already are not made again.
-      plan: with the drop of WDRSIS, one of the estimates in it.
+      plan: of the blend.
       gathered: the estimates to mix.
       interval: None for none; a blend has one kind only.
       level: confidence level.
       influence: whether that of each episode is wanted.
     """
     question, misfit = plan.question, _model_check(answers)
-    off = misfit.size if misfit is not None and misfit.found else 0.0
-    bad = off > 0.0 and not is_bearable(gathered, off)
-    evidence = replace(gathered, model=not bad, misfit=off)
-    mixed = blend(evidence, level)
+    evidence = checked(question, answers, gathered, misfit)
+    mixture = Mixture(evidence)
+    mixed = mixture.at(level)
     marks = {
-        "model-misfit": bad,
-        "model-useless": evidence.useless,
+        "model-misfit": misfit is not None and misfit.found,
+        "missing-weight": mixed.missing > MUCH * mixed.half_width,
+        "heavy-reward": abs(mixed.skewness) > SKEWED,
         "contradicted": mixed.against is not None,
     }
     return Estimate(
@@ -72,21 +75,19 @@ def blend_estimate(
         level=level,
         bounds=None if interval is None else clipped(_bounds(mixed), question.options.return_range),
         ess=None,
-        drop_origin=plan.drop.origin,  # of WDRSIS, which is in it
         flags=tuple(flag for flag, found in marks.items() if found),
         model_check=misfit,
         blend=mixed,
         std_error=mixed.std_error,
         bias=0.0,
         ess_steps=None,
-        influence=centred_influences(question, _influence(evidence, mixed)) if influence else ABSENT,
+        influence=centred_influences(question, _influence(evidence, mixture.mix)) if influence else ABSENT,
     )
 
 
-def _influence(evidence: Evidence, mixed: Blend) -> Influence:
+def _influence(evidence: Evidence, shares: FloatArray) -> Influence:
     """Of an episode on the mix, with its shares as they are."""
-    shares = [mixed.shares.get(name, 0.0) for name in evidence.names]
-    some = [pair for pair in zip(shares, evidence.influences, strict=True) if pair[0]]
+    some = [pair for pair in zip(shares.tolist(), evidence.influences, strict=True) if pair[0]]
     return partial(_mixed_influence, some)
 
 
@@ -107,9 +108,10 @@ def _model_check(answers: Answers) -> Misfit | None:
 
 def _bounds(mixed: Blend) -> Interval:
     """The interval of a blend."""
+    below, above = mixed.half_widths
     return Interval(
-        mixed.value - mixed.half_width,
-        mixed.value + mixed.half_width,
+        mixed.value - below,
+        mixed.value + above,
         mixed.half_width - mixed.contradiction,
         mixed.contradiction,
         kind="blend",

@@ -11,41 +11,35 @@ and what is beyond counts.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 
 import numpy as np
 
 from deadweight.estimators.full_influence import Influence
 from deadweight.typing import FloatArray
 
-# From the fewest assumptions to the least variance.
-ORDER = ("WDR", "WDRSIS", "WIN3", "WIN2", "WIN1", "DM")
-# Those that are right whatever the model says, if only there are weights enough.
-BY_WEIGHTS = ("WDR", "WPDIS", "WIS")
-# Those that a model which contradicts the log leaves.
-WITHOUT_MODEL = ("WPDIS", "WIS")
-# The one of them that is left where all reward comes last.
-WHOLE_EPISODES = "WIS"
-CROSS_FITTED = ("WDR cross-fitted", "WDRSIS cross-fitted")
+CROSS_FITTED = "WDR cross-fitted"
+# From the fewest assumptions to the least variance; the first two never stand beside each other.
+ORDER = (CROSS_FITTED, "WDR", "LIN", "WIN3", "WIN2", "WIN1", "DM")
+# Those that weights of whole episodes carry, which need enough effective ones.
+FULL_WEIGHTS = (CROSS_FITTED, "WDR")
+# What is left without a model, and where all reward comes last.
+BY_STEP, BY_EPISODE = "WPDIS", "WIS"
+WITHOUT_MODEL = (BY_STEP, BY_EPISODE)
 BASELINE = "BEHAVIOUR"
 # The default's value of the start, where another model has learned from the same features.
 SECOND_OPINION = "DM by default"
+# What has no weights.
+UNWEIGHTED = ("DM", SECOND_OPINION, BASELINE)
 # Fewer effective episodes than this carry no conclusion.
 FEW_EPISODES = 10.0
-# A share of effective episodes from which on nothing is left of the weights.
-ALL_DROPPED = 0.95
 # So many effective episodes have a variance that is twice what it seems.
 TWICE = 12.0
 # A difference of so many standard errors is bias, and where the model is known to be wrong.
 BIASED, SUSPECTED = 3.0, 1.5
-# A misfit of less than this share of the standard error of weights alone is the lesser evil.
-BEARABLE = 0.5
 # Differences smaller than this, relative to the values compared, are rounding.
 ROUNDING = 1e-9
-# What rests on the model, whatever weights it has.
-OF_MODEL = ("DM", "WDRSIS", "WIN3", "WIN2")
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,21 +50,17 @@ class Evidence:
       names: (k,) of the estimates.
       values: (k,) the estimates.
       covariance: (k, k) of the estimates, from full influences.
+      sizes: (k,) effective episodes behind each.
       n: episodes.
-      ess: undropped effective sample size.
-      ess_dropped: that of WDRSIS.
-      ess_windowed: that of WIN3, its mean over the steps that pi_e reaches.
+      ess: effective sample size of the weights of whole episodes.
+      thirds: (k, k, k) means of the products of three influences; None for a single episode.
       unseen_variance: of what the model hardly saw.
       shared_bias: of the model, by leaving out folds.
       model: whether the model may be used at all.
-      misfit: by how much a model that does not fit the log is off for the behaviour policy; else 0.
-      weights_only: the estimate with full weights goes without the model, which is of no use to it.
-      left_out: estimates that may not be mixed: nothing says how sure they are.
-      useless: a fitted model says nothing about episodes that it has not seen.
-      heard: whether those may contradict the mix all the same.
-      drops: whether any logged step is dropped in those that may drop some.
       late: all reward comes with the last step of episodes of different lengths.
-      some_cut: the log says of some episodes that they were cut.
+      missing: (1 - mean weight)+ of whole episodes, times the range of returns.
+      row_distance: what the row of weights alone allows for its distance from other estimates.
+      left_out: estimates that may not be mixed: nothing says how sure they are.
       influences: (k,) of an episode on each estimate, where the mix is to have one.
       unseen: (S, A) what each pair contributes to the root of that variance.
       rows: (k, n) the influences of all episodes, where a question keeps them.
@@ -79,24 +69,24 @@ class Evidence:
     names: tuple[str, ...]
     values: FloatArray
     covariance: FloatArray
+    sizes: FloatArray
     n: int
     ess: float
-    ess_dropped: float
-    ess_windowed: float
+    thirds: FloatArray | None = None
     unseen_variance: float = 0.0
     shared_bias: float = 0.0
     model: bool = True
-    misfit: float = 0.0
-    weights_only: bool = False
-    left_out: tuple[str, ...] = ()
-    useless: bool = False
-    heard: bool = False
-    drops: bool = True
     late: bool = False
-    some_cut: bool = False
+    missing: float = 0.0
+    row_distance: float = 0.0
+    left_out: tuple[str, ...] = ()
     influences: tuple[Influence, ...] = ()
     unseen: FloatArray | None = None
     rows: FloatArray | None = None
+
+    def size(self, name: str) -> float:
+        """Effective episodes behind one of the estimates."""
+        return float(self.sizes[self.names.index(name)])
 
 
 class Candidates:
@@ -109,149 +99,81 @@ class Candidates:
     def __init__(self, evidence: Evidence) -> None:
         self.evidence = evidence
         self.unit = dict(zip(evidence.names, np.eye(len(evidence.names)), strict=True))
-        self.enough = evidence.ess >= FEW_EPISODES
-        self.sizes = {name: _size(evidence, name) for name in evidence.names}
         self.order = self._order()
         self.covariance = evidence.covariance if self.by_weights else self._widened()
-        self.degrees = self._degrees(self.order[0])
-        self.model_is_wrong = self._model_is_wrong()
 
     def _order(self) -> list[str]:
         evidence = self.evidence
-        no_use = evidence.weights_only and not self._allowed(ORDER[1:])
-        if not evidence.model or no_use:
-            return self._without_model()
-        order = self._allowed(ORDER)  # without labels there are no windows
-        if evidence.weights_only:
-            order[0] = WHOLE_EPISODES if evidence.late else "WPDIS"
-        if evidence.ess_dropped > ALL_DROPPED * evidence.n:
-            # Without any ratio left it is the model once more, and no check of it.
-            order = [name for name in order if name != "WDRSIS"]
-        elif "WIN3" in order and "WDRSIS" in order and self.nearly_model:
-            order.remove("WDRSIS")
-            order.insert(order.index("WIN2") + 1, "WDRSIS")
-        return order if self.enough else order[1:] or order
-
-    def _allowed(self, names: Sequence[str]) -> list[str]:
-        return [name for name in names if name in self.unit and name not in self.evidence.left_out]
+        order = [name for name in ORDER if name in self.unit and name not in evidence.left_out]
+        if evidence.ess < FEW_EPISODES:
+            order = [name for name in order if name not in FULL_WEIGHTS]
+        if evidence.model and order:
+            return order
+        return [BY_EPISODE if evidence.late else BY_STEP]
 
     @property
     def by_weights(self) -> bool:
-        """Whether nothing in the mix depends on whether the model is right."""
-        return all(name in BY_WEIGHTS for name in self.order)
-
-    def _without_model(self) -> list[str]:
-        """Weights alone; and WDR, which is right with any model, where even this one takes noise away.
-
-        Not where the log says of no episode that it was cut: then its ends are what the model is wrong about.
-        """
-        if self.evidence.late:
-            return [WHOLE_EPISODES]
-        robust = CROSS_FITTED[0] if CROSS_FITTED[0] in self.unit else "WDR"
-        if not self.evidence.some_cut or self.evidence.weights_only or not self.enough:
-            return [*WITHOUT_MODEL]
-        variances = dict(zip(self.evidence.names, np.diag(self.evidence.covariance), strict=True))
-        helps = variances[robust] < variances["WPDIS"]
-        return ["WDR", *WITHOUT_MODEL] if helps else [*WITHOUT_MODEL]
+        """Whether nothing in the mix depends on the model."""
+        return self.order[0] in WITHOUT_MODEL
 
     @property
-    def nearly_model(self) -> bool:
-        """Whether WDRSIS keeps less of the weights than a window of three steps does."""
-        return self.evidence.ess_dropped > self.evidence.ess_windowed
-
-    def witnesses(self) -> Sequence[str]:
+    def witnesses(self) -> list[str]:
         """Which estimates may contradict a mix."""
-        heard = self.evidence.model and self.evidence.heard
-        if self.by_weights and not heard:
-            return self.order
-        names = (*ORDER, *CROSS_FITTED, SECOND_OPINION)
-        known = [name for name in names if name in self.unit] if heard else self._allowed(names)
-        return known if self.enough else [name for name in known if name not in ("WDR", CROSS_FITTED[0])]
+        asked = not self.by_weights and SECOND_OPINION in self.unit
+        return [*self.order, SECOND_OPINION] if asked else self.order
 
     def squared_bias(self, mix: FloatArray, name: str) -> float:
         """Of a candidate, as the mix so far and every candidate before it show."""
         own = self.unit[name]
-        found = self._squared_bias(own - mix, self.degrees, name)
-        for before in self.order[: self.order.index(name)]:
-            degrees = self._degrees(before, name)
-            found = max(found, self._squared_bias(own - self.unit[before], degrees, name))
-        return found
+        before = [self.unit[other] for other in self.order[: self.order.index(name)]]
+        return max(self._squared_bias(own - other, name) for other in (mix, *before))
 
-    def _squared_bias(self, difference: FloatArray, degrees: float, name: str) -> float:
-        squared = float(difference @ self.evidence.values) ** 2
+    def _squared_bias(self, difference: FloatArray, name: str) -> float:
+        squared, variance = self.apart(difference) ** 2, self.variance(difference)
         if self.model_is_wrong and name != "DM":
-            return max(squared - self._noise(difference, SUSPECTED, degrees) ** 2, 0.0)
-        return squared if squared > self._noise(difference, BIASED, degrees) ** 2 else 0.0
+            return max(squared - SUSPECTED**2 * variance, 0.0)
+        return squared if squared > BIASED**2 * variance else 0.0
 
-    def _model_is_wrong(self) -> bool:
+    @cached_property
+    def model_is_wrong(self) -> bool:
         """Whether any estimate before it shows a bias of the model alone."""
-        return self.order[-1] == "DM" and any(
-            self.is_apart(name, "DM", self._degrees(name)) for name in self.order[:-1]
-        )
+        return self.order[-1] == "DM" and any(self.shows_wrong(name, "DM") for name in self.order[:-1])
 
-    def is_apart(self, name: str, other: str, degrees: float) -> bool:
+    def shows_wrong(self, name: str, other: str) -> bool:
         """Whether two estimates differ so much that one of them must be biased."""
         difference = self.unit[name] - self.unit[other]
-        return abs(float(difference @ self.evidence.values)) > self._noise(difference, BIASED, degrees)
+        return self.apart(difference) > BIASED * math.sqrt(self.variance(difference))
+
+    def apart(self, difference: FloatArray) -> float:
+        """How far two mixes lie from each other; less than rounding is nothing."""
+        found = abs(float(difference @ self.evidence.values))
+        return found if found > ROUNDING * float(np.abs(difference) @ np.abs(self.evidence.values)) else 0.0
 
     def beyond_noise(self, difference: FloatArray, errors: float) -> float:
-        """How much of a difference is more than so many standard errors, and than rounding."""
-        found = abs(float(difference @ self.evidence.values))
-        rounding = ROUNDING * float(np.abs(difference) @ np.abs(self.evidence.values))
-        beyond = found - self._noise(difference, errors, self.degrees)
-        return beyond if beyond > rounding else 0.0
+        """How much of a difference is more than so many standard errors."""
+        return max(self.apart(difference) - errors * math.sqrt(self.variance(difference)), 0.0)
 
     def variance(self, mix: FloatArray) -> float:
         """Of a mix, or of a difference."""
         return max(float(mix @ self.covariance @ mix), 0.0)
 
-    def _noise(self, difference: FloatArray, errors: float, degrees: float) -> float:
-        return quantile(degrees, errors) * math.sqrt(self.variance(difference))
-
-    def _degrees(self, *names: str) -> float:
-        return max(min(self.sizes[name] for name in names) - 1.0, 1.0)
+    @property
+    def undetectable(self) -> float:
+        """The largest error of the model that the estimate which assumes least would not show."""
+        first = self.order[0]
+        if first == "DM":
+            return math.inf
+        return BIASED * math.sqrt(self.variance(self.unit[first] - self.unit["DM"]))
 
     def _widened(self) -> FloatArray:
         """The covariance with more noise in what each estimate adds to the model."""
         names = self.evidence.names
         change = np.eye(len(names))
         for place, name in enumerate(names):
-            if name not in ("DM", SECOND_OPINION, BASELINE):
-                change[place, place] = math.sqrt(1.0 + TWICE / max(self.sizes[name], 1.0))
+            if name not in UNWEIGHTED:
+                change[place, place] = math.sqrt(1.0 + TWICE / max(self.evidence.sizes[place], 1.0))
                 change[place, names.index("DM")] = 1.0 - change[place, place]
         found: FloatArray = change @ self.evidence.covariance @ change.T
         return found
 
 
-def is_bearable(evidence: Evidence, misfit: float) -> bool:
-    """Whether a fitted table that is off by `misfit` for the behaviour policy is better than none.
-
-    A long log shows the smallest misfit, and weights alone may leave far more open than that.
-    """
-    if evidence.heard or "WIN3" not in evidence.names:  # values that were given, or of rows
-        return False
-    alone = evidence.names.index(WHOLE_EPISODES if evidence.late else "WPDIS")
-    return misfit < BEARABLE * math.sqrt(float(evidence.covariance[alone, alone]))
-
-
-@lru_cache(maxsize=1024)
-def quantile(degrees: float, errors: float) -> float:
-    """Of Student's t, where a normal distribution has so many standard errors.
-
-    >>> round(quantile(1e9, 2.5), 6), round(quantile(9.0, 2.5), 2)
-    (2.5, 3.11)
-    """
-    from scipy.special import ndtr, stdtrit
-
-    return float(stdtrit(degrees, float(ndtr(errors))))
-
-
-def _size(evidence: Evidence, name: str) -> float:
-    """How many effective episodes an estimate has."""
-    if name in ("WIN1", "DM", SECOND_OPINION, BASELINE):
-        return float(evidence.n)
-    if not evidence.model:
-        return evidence.ess
-    if name.startswith("WDRSIS"):
-        return evidence.ess_dropped
-    return evidence.ess_windowed if name.startswith("WIN") else evidence.ess

@@ -1,13 +1,13 @@
 """Evidence: the estimates that BLEND mixes, with the covariance of their full influences.
 
 Two passes over the log: one for the sums of all estimates and of their starts, one for the influences. What a
-question has computed already (model, values, the drop of WDRSIS) is used again.
+question has computed already (model, values) is used again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -16,10 +16,21 @@ from deadweight.answers.answering import Answers
 from deadweight.answers.given_model import has_given_model
 from deadweight.answers.influences import Job, one_pass
 from deadweight.answers.known_values import known_values
-from deadweight.answers.plans import FEW_EPISODES, plan_of
-from deadweight.blend.candidates import CROSS_FITTED, OF_MODEL, SECOND_OPINION, Evidence
+from deadweight.answers.misfit import Misfit
+from deadweight.answers.plans import plan_of
+from deadweight.basics.progress import unforeseen_passes
+from deadweight.blend.candidates import (
+    BY_EPISODE,
+    BY_STEP,
+    CROSS_FITTED,
+    FULL_WEIGHTS,
+    SECOND_OPINION,
+    WITHOUT_MODEL,
+    Evidence,
+)
 from deadweight.blend.evidence_sums import (
-    JointRows,
+    Joint,
+    LogSums,
     WalkedSurprise,
     WindowSizes,
     joint_moments,
@@ -39,21 +50,25 @@ from deadweight.estimators.names import BUILT_IN
 from deadweight.estimators.product import ProductFamily, SelfNormalised
 from deadweight.estimators.starts import StartFamily
 from deadweight.estimators.windowed import ModelSteps, model_steps, windowed
-from deadweight.negligible.guard import fit_of, guard_of
+from deadweight.negligible.guard import fit_of
 from deadweight.negligible.proof import is_proven
-from deadweight.negligible.witnesses import LEAST_Z, witnesses_of
+from deadweight.negligible.witnesses import LEAST_Z
 from deadweight.question.by_row import RowQuestion
 from deadweight.question.core import MOST_VALUES, Question
-from deadweight.question.drops import NOTHING_DROPPED, Drop
+from deadweight.question.drops import NOTHING_DROPPED
 from deadweight.question.solved_values import Values
 from deadweight.sums.fields import Field
 from deadweight.sums.reduction import in_log_order
 from deadweight.sums.reward_timing import RewardTiming
-from deadweight.sums.summaries import CoMoments
+from deadweight.sums.running import scale
 from deadweight.typing import FloatArray
 from deadweight.values.crossfit import FOLDS
 
 LONGEST_WINDOW = 3
+# By name, those that are estimates of a table as well.
+OF_TABLE = ("LIN", "DM", "BEHAVIOUR", BY_STEP, BY_EPISODE)
+# Those that weights of whole episodes carry.
+_WEIGHTED = (*FULL_WEIGHTS, *WITHOUT_MODEL)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,45 +89,48 @@ class _Piece:
         return starts_of(self.family, self.values, self.shape)
 
 
-def gather(question: Question, drop: Drop, answers: Answers | None = None) -> Evidence:
+def gather(question: Question, answers: Answers | None = None) -> Evidence:
     """All estimates of a question that a blend needs.
 
     Args:
       question: with pi_e of all actions, and a model that can be solved.
-      drop: of WDRSIS.
       answers: sums that are there already are not made again.
     """
-    if (Evidence, drop) not in question.paths:
-        gatherer_of(question, drop, answers or Answers(question, ())).evidence()
-    found: Evidence = question.paths[Evidence, drop]
+    if Evidence not in question.paths:
+        gatherer_of(question, answers or Answers(question, ())).evidence()
+    found: Evidence = question.paths[Evidence]
     return found
 
 
-def gatherer_of(question: Question, drop: Drop, answers: Answers) -> Gatherer:
+def checked(question: Question, answers: Answers, gathered: Evidence, misfit: Misfit | None) -> Evidence:
+    """The evidence once it is known whether the model fits; whoever gathers again gets it so."""
+    found = gathered
+    if misfit is not None and misfit.found:
+        name = BY_EPISODE if gathered.late else BY_STEP
+        with unforeseen_passes():
+            distance = answers.disagreement(plan_of(question, BUILT_IN[name], NOTHING_DROPPED))
+        found = replace(gathered, model=False, row_distance=distance or 0.0)
+    question.paths[Evidence] = found
+    return found
+
+
+def gatherer_of(question: Question, answers: Answers) -> Gatherer:
     """What gathers the evidence of a question: less of it has a meaning where states are rows."""
-    return (Gatherer if question.row_values is None else RowGatherer)(question, drop, answers)
-
-
-def sums_of_windows(question: Question) -> list[Summed]:
-    """What a blend sums whatever it drops; the first pass of a path takes it along."""
-    return gatherer_of(question, NOTHING_DROPPED, Answers(question, ())).of_windows
+    return (Gatherer if question.row_values is None else RowGatherer)(question, answers)
 
 
 class Gatherer:
     """What a blend needs of the log, asked for in two passes that others may share.
 
     Args:
-      question, drop, answers: as in `gather`.
+      question, answers: as in `gather`.
     """
 
-    def __init__(self, question: Question, drop: Drop, answers: Answers) -> None:
-        self.question, self.drop, self.answers = question, drop, answers
-        self._joint: CoMoments | None = None
-        self._rows: FloatArray | None = None
-        self.plans = {
-            name: plan_of(question, BUILT_IN[name], drop if name == "WDRSIS" else NOTHING_DROPPED)
-            for name in ("WDR", "WDRSIS", "DM", "BEHAVIOUR", "WPDIS", "WIS")
-        }
+    def __init__(self, question: Question, answers: Answers) -> None:
+        self.question, self.answers = question, answers
+        self._joint: Joint | None = None
+        names = OF_TABLE if self._cross_fitted is not None else ("WDR", *OF_TABLE)
+        self.plans = {name: plan_of(question, BUILT_IN[name], NOTHING_DROPPED) for name in names}
 
     @cached_property
     def steps(self) -> ModelSteps:
@@ -129,22 +147,22 @@ class Gatherer:
         """Effective sample sizes of windowed weights."""
         return WindowSizes(self.steps, LONGEST_WINDOW)
 
+    @cached_property
+    def of_log(self) -> LogSums:
+        """Sizes of the weights of LIN, and the range of returns."""
+        return LogSums(self.plans[BY_STEP].weighting, self.question.gamma)
+
     @property
     def _of_tables(self) -> list[Summed]:
         """What only a table of states has."""
         return [self.surprise, self.sizes]
 
     @property
-    def of_windows(self) -> list[Summed]:
-        """What does not depend on the drop, and takes a walk of its own."""
-        return [*self._of_tables, *_sums_of(self._windows)]
-
-    @property
     def wanted(self) -> list[Summed]:
         """What is to be summed in the first pass."""
-        wanted: list[Summed | None] = [plan.summed for plan in self.plans.values()]
-        wanted += [self.plans["WDR"].starts, self.plans["WDRSIS"].starts, RewardTiming(), *self._of_tables]
-        return [*(one for one in wanted if one is not None), *_sums_of(self.pieces)]
+        of_plans = [one for plan in self.plans.values() for one in (plan.summed, plan.starts)]
+        wanted = [one for one in of_plans if one is not None]
+        return [*wanted, RewardTiming(), self.of_log, *self._of_tables, *_sums_of(self.pieces)]
 
     @property
     def job(self) -> Job:
@@ -152,17 +170,14 @@ class Gatherer:
         summarise = joint_rows if self.question.keeps_influences else joint_moments
         return Job([influence for _, influence in self._found.values()], summarise, self._keep)
 
-    def _keep(self, found: CoMoments | JointRows) -> None:
-        if isinstance(found, JointRows):
-            self._joint, self._rows = found.joint, in_log_order(found.rows)
-        else:
-            self._joint = found
+    def _keep(self, found: Joint) -> None:
+        self._joint = found
 
     @cached_property
     def _found(self) -> dict[str, tuple[float, Influence]]:
         """Value and influence of each estimate."""
         answers = self.answers
-        answers.sum(self.wanted, [self.plans[name].weighting for name in ("WDR", "WDRSIS")])
+        answers.sum(self.wanted, [self.plans[BY_STEP].weighting])
         found: dict[str, tuple[float, Influence]] = {}
         influences = answers.influences(list(self.plans.values()))
         for (name, plan), influence in zip(self.plans.items(), influences, strict=True):
@@ -180,30 +195,30 @@ class Gatherer:
         if self._joint is None:
             one_pass(question, [self.job])
         assert self._joint is not None
-        unseen, covariance = self._unseen(), self._joint.covariance_of_means
+        unseen, joint, ess = self._unseen(), self._joint, answers.ess(self.plans[BY_STEP]) or 0.0
+        covariance = joint.moments.covariance_of_means
         kept = self._finite(covariance)
+        names = tuple(list(found)[place] for place in kept)
+        sizes = {"WIN": self._windowed_size(), "LIN": self._size_of_linear()}
         made = Evidence(
-            tuple(list(found)[place] for place in kept),
-            np.array([list(found.values())[place][0] for place in kept]),
+            names,
+            np.array([found[name][0] for name in names]),
             covariance[np.ix_(kept, kept)],
+            np.array([sizes.get(name[:3], ess if name in _WEIGHTED else question.n) for name in names]),
             question.n,
-            answers.ess(self.plans["WDR"]) or 0.0,
-            answers.ess(self.plans["WDRSIS"]) or 0.0,
-            self._windowed_size(),
+            ess,
+            thirds=joint.thirds[np.ix_(kept, kept, kept)] / question.n if question.n > 1 else None,
             unseen_variance=0.0 if unseen is None else float(np.square(unseen).sum()),
             shared_bias=self._shared_bias(found["DM"][0]),
-            weights_only=self._weights_only(covariance),
-            left_out=self._left_out(),
-            useless=self._model_is_useless,
-            heard=has_given_model(question),
-            drops=answers.dropped_share(self.plans["WDRSIS"]) > 0.0,
+            model=is_proven(question),
             late=answers.found(RewardTiming()).is_late,
-            some_cut=question.time_limit is not None or question.terminated < question.n,
-            influences=tuple(list(found.values())[place][1] for place in kept),
+            missing=self._missing(),
+            left_out=self._left_out(),
+            influences=tuple(found[name][1] for name in names),
             unseen=unseen,
-            rows=None if self._rows is None else self._rows[kept],
+            rows=None if joint.rows is None else in_log_order(joint.rows)[kept],
         )
-        question.paths[Evidence, self.drop] = made  # for whoever asks again
+        question.paths[Evidence] = made  # for whoever asks again
         return made
 
     def _finite(self, covariance: FloatArray) -> list[int]:
@@ -217,34 +232,24 @@ class Gatherer:
         }
         windows = [name for name in names if name.startswith("WIN")]
         left = windows if not all(fine[name] for name in windows) else []
+        left += [] if fine["LIN"] else ["LIN"]
         return [place for place, name in enumerate(names) if name not in left]
 
-    def _weights_only(self, covariance: FloatArray) -> bool:
-        """Whether full weights are surer without the model, and nothing else in the mix may use it."""
-        if is_proven(self.question):
-            return False
-        robust, plain = (list(self._found).index(name) for name in ("WDR", "WPDIS"))
-        return bool(covariance[plain, plain] < covariance[robust, robust])
-
     def _left_out(self) -> tuple[str, ...]:
-        """A given model by itself, and all that rests on it if the log contradicts it."""
-        if not has_given_model(self.question):
-            return ()
-        return ("DM",) if is_proven(self.question) else OF_MODEL
+        """A given model by itself."""
+        return ("DM",) if has_given_model(self.question) else ()
 
-    @property
-    def _model_is_useless(self) -> bool:
-        """Whether a fitted model foretells nothing, and too few episodes are left to say so otherwise.
+    def _size_of_linear(self) -> float:
+        """Effective episodes of the weights of LIN: the mean of their squares is theirs, their mean is 1."""
+        found = self.answers.found(self.of_log)
+        return float(self.question.n / max(found.squares / found.steps, 1.0))
 
-        Where its labels mean nothing it is of no use however many there are.
-        """
-        question, ess = self.question, self.answers.ess(self.plans["WDR"]) or 0.0
-        if has_given_model(question) or question.row_values is not None:
-            return False
-        if question.n < FOLDS:  # none are left that could show that it knows anything
-            return True
-        found = witnesses_of(question)
-        return found.meaningless or (ess < FEW_EPISODES and not found.proven)
+    def _missing(self) -> float:
+        """The range of returns by as much of it as weights of whole episodes fall short of their mean, 1."""
+        (sums,), found = self.answers.sums(self.plans[BY_EPISODE]).groups, self.answers.found(self.of_log)
+        mean = float(scale(sums.weight, sums.shift)[0]) / self.question.n
+        lowest, highest = self.question.options.return_range or (found.lowest, found.highest)
+        return max(1.0 - mean, 0.0) * (highest - lowest)
 
     @cached_property
     def _cross_fitted(self) -> Values[Field] | None:
@@ -271,9 +276,8 @@ class Gatherer:
         shape = (question.pair.n_states, question.pair.n_actions)
         pieces = list(self._windows)
         if values is not None:
-            for name, plan in zip(CROSS_FITTED, ("WDR", "WDRSIS"), strict=True):
-                family = doubly_robust_by(question, self.plans[plan].weighting, values)
-                pieces.append(_Piece(name, family, values, shape))
+            family = doubly_robust_by(question, self.plans["LIN"].weighting, values)
+            pieces.append(_Piece(CROSS_FITTED, family, values, shape))
         return pieces
 
     def _finished(self) -> list[tuple[float, Influence]]:
@@ -323,21 +327,12 @@ class RowGatherer(Gatherer):
     """The same where states are rows.
 
     Windowed weights need the share of each state in the model, which is known of tables only: the blend goes
-    from WDR over WDRSIS to DM. Its doubly robust parts are cross-fitted already, and WPDIS takes the place of
-    WDR where the model adds noise instead of taking it away. Where it foretells nothing of unseen episodes
-    only full weights are left. Values that are taken as known have no standard error of their own: WIN1
-    (`deadweight.answers.known_values`) takes the place of DM, and full weights are left where the log speaks
-    against them.
+    from WDR, which is cross-fitted already, over LIN to DM. Values that are taken as known have no standard
+    error of their own: WIN1 (`deadweight.answers.known_values`) takes the place of DM.
     """
 
-    def _weights_only(self, covariance: FloatArray) -> bool:
-        """Where the model adds noise to them."""
-        return not guard_of(self.question).helps
-
     def _left_out(self) -> tuple[str, ...]:
-        """Values that are taken as known by themselves, and what rests on values that are no good."""
-        if not is_proven(self.question):
-            return ("DM", "WIN1", "WDRSIS")
+        """Values that are taken as known by themselves."""
         return () if known_values(self.question) is None else ("DM",)
 
     @cached_property
@@ -361,14 +356,13 @@ class RowGatherer(Gatherer):
         fit = DirectByRow(values).finish(Episodes(question.n), weighted=False)
         return fit.value, fit.influence or no_influence
 
+    @property
+    def _cross_fitted(self) -> None:
+        """None are made: values row by row are those of models that have not seen the row."""
+
     @cached_property
     def pieces(self) -> list[_Piece]:
         """There are none."""
-        return []
-
-    @property
-    def of_windows(self) -> list[Summed]:
-        """There is nothing."""
         return []
 
     @property
@@ -376,7 +370,7 @@ class RowGatherer(Gatherer):
         return []
 
     def _windowed_size(self) -> float:
-        return self.answers.ess(self.plans["WDRSIS"]) or 0.0
+        return float(self.question.n)  # of WIN1
 
     def _unseen(self) -> None:
         """Nothing is counted."""

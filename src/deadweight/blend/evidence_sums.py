@@ -1,15 +1,18 @@
-"""Sums behind the evidence of a blend: errors of the model by state, sizes of windows, joint influences."""
+"""Sums behind the evidence of a blend: errors of the model by state, sizes of weights, joint influences."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
 
+import numpy as np
+
 from deadweight.estimators.windowed import ModelSteps
 from deadweight.sums.blocks import Block
 from deadweight.sums.reduction import numbered
 from deadweight.sums.running import Running
 from deadweight.sums.summaries import CoMoments, Kish, Pieces
+from deadweight.sums.weighting import Weighting
 from deadweight.typing import FloatArray
 from deadweight.values.hardly_seen import SquaresByState, Surprise
 
@@ -47,23 +50,92 @@ class WindowSizes:
         return Kish.of(Running(weights), self.steps.errors(block).known)
 
 
-@dataclass(frozen=True, eq=False)
-class JointRows:
-    """Joint moments of influences, and the influences themselves; merges."""
+@dataclass(frozen=True)
+class OfLog:
+    """What a blend needs of the log besides estimates; merges.
 
-    joint: CoMoments
-    rows: Pieces
+    Attributes:
+      steps: number of them.
+      squares: sum of the squared weights of LIN over all steps.
+      lowest, highest: returns.
+    """
 
-    def merge(self, other: JointRows) -> JointRows:
+    steps: int
+    squares: float
+    lowest: float
+    highest: float
+
+    def merge(self, other: OfLog) -> OfLog:
         """Of the episodes of both."""
-        return JointRows(self.joint.merge(other.joint), self.rows.merge(other.rows))
+        return OfLog(
+            self.steps + other.steps,
+            self.squares + other.squares,
+            min(self.lowest, other.lowest),
+            max(self.highest, other.highest),
+        )
 
 
-def joint_moments(values: FloatArray, block: Block) -> CoMoments:
+@dataclass(frozen=True, eq=False)
+class LogSums:
+    """The sums behind `OfLog`."""
+
+    weighting: Weighting
+    gamma: float
+
+    @property
+    def key(self) -> Hashable:
+        """One for each weighting and discount."""
+        return ("blend", self.weighting, self.gamma)
+
+    def summarise(self, block: Block) -> OfLog:
+        """Of a block."""
+        weights, returns = self.weighting.on(block).summed.values, block.returns(self.gamma)
+        # After the end of an episode its last weight stands on padding, and does not count.
+        alive = np.arange(block.horizon) < block.lengths[:, None]
+        squares = float(np.sum(np.square(weights), where=alive))
+        return OfLog(int(block.lengths.sum()), squares, float(returns.min()), float(returns.max()))
+
+
+@dataclass(frozen=True, eq=False)
+class Joint:
+    """Joint moments of influences, up to the third, and where wanted the influences themselves; merges.
+
+    Attributes:
+      moments: up to the second.
+      thirds: (k, k, k) sums of the products of three deviations.
+      rows: numbered by episode; None where nobody wants them.
+    """
+
+    moments: CoMoments
+    thirds: FloatArray
+    rows: Pieces | None = None
+
+    @classmethod
+    def of(cls, values: FloatArray, rows: Pieces | None = None) -> Joint:
+        """Of (k, m) values of m episodes."""
+        moments = CoMoments.of(values)
+        deviations = values - moments.mean[:, None]
+        k = len(values)
+        pairs = (deviations[:, None] * deviations[None]).reshape(k * k, -1)
+        return cls(moments, (pairs @ deviations.T).reshape(k, k, k), rows)
+
+    def merge(self, other: Joint) -> Joint:
+        """Of the episodes of both."""
+        a, b, n = self.moments, other.moments, self.moments.n + other.moments.n
+        step = b.mean - a.mean
+        crossed = np.multiply.outer(step, (a.n * b.products - b.n * a.products) / n)
+        crossed = crossed + crossed.transpose(1, 0, 2) + crossed.transpose(1, 2, 0)
+        cube = np.multiply.outer(np.multiply.outer(step, step), step)
+        between = a.n * b.n * (a.n - b.n) / float(n) ** 2 * cube
+        rows = None if self.rows is None or other.rows is None else self.rows.merge(other.rows)
+        return Joint(a.merge(b), self.thirds + other.thirds + crossed + between, rows)
+
+
+def joint_moments(values: FloatArray, block: Block) -> Joint:
     """Joint moments of the influences of a block."""
-    return CoMoments.of(values)
+    return Joint.of(values)
 
 
-def joint_rows(values: FloatArray, block: Block) -> JointRows:
+def joint_rows(values: FloatArray, block: Block) -> Joint:
     """The same with the influences."""
-    return JointRows(CoMoments.of(values), numbered(block, values.copy()))
+    return Joint.of(values, numbered(block, values.copy()))

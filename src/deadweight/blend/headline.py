@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 
 from deadweight.basics.arithmetic import two_digits
-from deadweight.blend.candidates import CROSS_FITTED, ROUNDING, SECOND_OPINION
+from deadweight.blend.candidates import CROSS_FITTED, ROUNDING, SECOND_OPINION, WITHOUT_MODEL
 from deadweight.results.blend import Blend
 
 # Shares below this are not worth a word.
@@ -20,21 +20,15 @@ WORTH_A_WORD = 0.1
 MOST_TIMES = 1000
 WORDS = {
     "WDR": "doubly robust with all ratios",
-    "WDRSIS": "doubly robust with negligible states dropped",
+    "LIN": "doubly robust with all ratios, one at a time",
     "WIN3": "doubly robust with the latest three ratios",
     "WIN2": "doubly robust with the latest two ratios",
     "WIN1": "the given values, corrected by the latest ratio",
     "DM": "the fitted model alone",
     "WPDIS": "per-decision weights without a model",
     "WIS": "whole-episode weights without a model",
-    CROSS_FITTED[0]: "doubly robust with models fitted on other episodes",
-    CROSS_FITTED[1]: "the same with negligible states dropped",
+    CROSS_FITTED: "doubly robust with models fitted on other episodes",
     SECOND_OPINION: "the model that is used if none is chosen, alone",
-}
-# Where there were none.
-NONE_DROPPED = {
-    "WDRSIS": "doubly robust; no state was negligible, and none is dropped",
-    CROSS_FITTED[1]: "the same; no state is dropped",
 }
 
 
@@ -45,14 +39,14 @@ class Judgement:
     Attributes:
       answer: "better", "worse" or "cannot tell".
       difference: of the blend and the baseline.
-      half_width: of the interval of the difference.
+      interval: of the difference.
       reasons: sentences.
       next_step: one sentence on what would settle it.
     """
 
     answer: str
     difference: float
-    half_width: float
+    interval: tuple[float, float]
     reasons: tuple[str, ...]
     next_step: str
 
@@ -67,45 +61,55 @@ def judge(blend: Blend, baseline: float, n: int, known: bool, level: float = 0.9
       known: the baseline is a number, and not the mean return of these episodes.
       level: of confidence, for the words.
     """
-    half = blend.half_width if known else blend.baseline_error
+    below, above = blend.half_widths if known else blend.baseline_half_widths
     difference = blend.value - baseline
+    ends = difference - below, difference + above
     slack = ROUNDING * max(abs(blend.value), abs(baseline))
-    answer = "cannot tell"
-    if abs(difference) > half + slack:
-        answer = "better" if difference > 0 else "worse"
+    answer = "better" if ends[0] > slack else "worse" if ends[1] < -slack else "cannot tell"
     name = "the baseline" if known else "the old policy"
     numbers = (
         f"BLEND puts the new policy at {blend.value:.4g} against {baseline:.4g} for {name}: a difference of "
-        f"{difference:+.4g}, {_range(difference, half)} with {level:.0%} confidence."
+        f"{difference:+.4g}, {_range(ends)} with {level:.0%} confidence."
     )
-    reasons = [numbers, composition(blend)]
+    reasons = [numbers, composition(blend), *_unseen_error(blend)]
     if blend.contradiction > WORTH_A_WORD * blend.half_width:
         reasons.append(objection(blend))
     if blend.against is not None and difference_of(blend) not in reasons:
         reasons.append(difference_of(blend))
     if answer == "cannot tell":
         reasons.append("The range includes zero.")
-    return Judgement(answer, difference, half, tuple(reasons), next_step(answer, difference, half, blend, n))
-
-
-def words_of(blend: Blend, name: str) -> str:
-    """What one of the estimates behind a blend is, in words."""
-    return WORDS[name] if blend.drops else NONE_DROPPED.get(name, WORDS[name])
+    towards_zero = below if difference > 0 else above
+    return Judgement(
+        answer, difference, ends, tuple(reasons), next_step(answer, difference, towards_zero, blend, n)
+    )
 
 
 def composition(blend: Blend) -> str:
     """What the blend is made of, the largest share first."""
     parts = sorted(((share, name) for name, share in blend.shares.items()), reverse=True)
-    named = [f"{share:.0%} {name} ({words_of(blend, name)})" for share, name in parts if share >= SMALL_SHARE]
+    named = [f"{share:.0%} {name} ({WORDS[name]})" for share, name in parts if share >= SMALL_SHARE]
     return f"It is made of {', '.join(named)}."
+
+
+def _unseen_error(blend: Blend) -> list[str]:
+    """How much of it rests on the model alone, and how wrong that may be without anybody seeing it."""
+    share = blend.shares.get("DM", 0.0)
+    if share < SMALL_SHARE:
+        return []
+    if not math.isfinite(blend.undetectable):
+        return ["It rests on the fitted model alone, and nothing in the log can show whether that is wrong."]
+    return [
+        f"It rests on the fitted model for {share:.0%}, and the log could not show an error of that model "
+        f"below {blend.undetectable:.2g}."
+    ]
 
 
 def objection(blend: Blend) -> str:
     """Which estimate differs from the blend, and by how much beyond noise."""
-    if 0 < blend.misfit >= blend.contradiction:
+    if 0 < blend.missing >= blend.contradiction:
         return (
-            "The fitted model is off for the old policy itself, by less than weights alone leave open: "
-            f"it is used all the same, and the interval allows {blend.contradiction:.4g} for that."
+            "Episodes that the new policy would often have are missing in the log: the weights of those that "
+            f"it has add up to too little, and the interval allows {blend.contradiction:.4g} for that."
         )
     if _is_sparse(blend):
         return (
@@ -125,7 +129,7 @@ def difference_of(blend: Blend) -> str:
     assert blend.against is not None
     beyond = next((part.beyond for part in blend.parts if part.name == blend.against), blend.contradiction)
     return (
-        f"{blend.against} ({words_of(blend, blend.against)}) differs from it by more than noise explains, "
+        f"{blend.against} ({WORDS[blend.against]}) differs from it by more than noise explains, "
         f"and the interval allows {beyond:.4g} for that."
     )
 
@@ -138,11 +142,8 @@ def next_step(answer: str, difference: float, half: float, blend: Blend, n: int)
         return "Log more episodes: too few carry any information to say how many are needed."
     needed = episodes_needed(difference, half, blend.contradiction, n)
     if needed is None:
-        if 0 < blend.misfit >= blend.contradiction:
-            return (
-                "More episodes alone would not settle it: the fitted model does not fit. See first how "
-                "episodes end (terminated, time_limit), and what the states leave out."
-            )
+        if 0 < blend.missing >= blend.contradiction:
+            return "Log more episodes, best with an old policy that acts more like the new one."
         if _is_sparse(blend):
             return "Log more episodes: the model has not seen enough to say how many."
         return (
@@ -182,7 +183,12 @@ def _is_sparse(blend: Blend) -> bool:
     return blend.shared_bias >= blend.contradiction or (blend.against is None and farthest == 0.0)
 
 
-def _range(difference: float, half: float) -> str:
-    if not math.isfinite(half):
+def _range(ends: tuple[float, float]) -> str:
+    if not all(map(math.isfinite, ends)):
         return "which could be anything"
-    return f"between {difference - half:+.4g} and {difference + half:+.4g}"
+    return f"between {ends[0]:+.4g} and {ends[1]:+.4g}"
+
+
+def rests_on_weights(blend: Blend) -> bool:
+    """Whether nothing in it depends on the model."""
+    return set(blend.shares) <= set(WITHOUT_MODEL)

@@ -1,8 +1,9 @@
 r"""BLEND: several estimates of one value as one, with an interval that allows for their contradictions.
 
-The estimates go from the one that assumes least to the one that varies least: doubly robust with full
-weights, with dropped states, with windows of three and of two ratios, and the model alone. Each next one is
-mixed in by the share that minimises the error of the mix, where b is its bias as `blend.candidates` sees it:
+The estimates go from the one that assumes least to the one that varies least: doubly robust with full weights
+and models of other episodes, with weights to first order (LIN), with windows of three and of two ratios, and
+the model alone. Each next one is mixed in by the share that minimises the error of the mix, where b is its
+bias as `blend.candidates` sees it:
 
 .. math:: X \leftarrow a X + (1 - a) \theta_j, \qquad
    a = \frac{S_{jj} - S_{Xj} + b^2}{S_{XX} + S_{jj} - 2 S_{Xj} + b^2}
@@ -10,33 +11,31 @@ mixed in by the share that minimises the error of the mix, where b is its bias a
 The half-width allows for noise on both sides, or for the contradiction E and noise on one side (a bias goes
 one way only), whichever is more:
 
-.. math:: h = \max(2.5 \, s, \; 2.1 \, s + E), \qquad s^2 = \mathrm{Var}(X) + 1.5 \, v_u
+.. math:: h = \max(2.5 \, s, \; 2.1 \, s + E), \qquad s^2 = \mathrm{Var}(X) + v_u
 
 with v_u for what the model hardly saw. E is the most by which any of the estimates differs from the mix
 beyond noise (half of it for a model that is shown to be wrong), or the bias that all of them share in a
-sparse log, as leaving out folds of it shows, or what a model that is in the mix all the same is off by for
-the behaviour policy (`blend.candidates.is_bearable`). Where another model than the default was learned from
-features, all of the distance to the default's value counts: two models of one log share its noise, and a
-difference says that one of them is wrong. This file is arithmetic on what `blend.evidence` collects.
+sparse log, as leaving out folds of it shows. A model that does not fit the log leaves weights alone, and then
+E is what episodes may hold that the log does not have: where weights of mean 1 add up to less, that share of
+the range of returns.
+
+Where a few episodes count for far more than the rest, the mean of a log is too small, and so is its standard
+error, whenever one of them is missing. s is then larger on the side where they are missing, by the factor of
+the transformation that takes the skewness away (Hall, 1992, On the removal of skewness by transformation):
+with skewness g and u = g / sqrt(n)
+
+.. math:: T(z) = \frac3u \left[ \left( 1 + u z - \frac{u^2}{6} \right)^{1/3} - 1 \right]
+
+takes the place of z. This file is arithmetic on what `blend.evidence` collects.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
 from functools import cached_property
 
-from deadweight.blend.candidates import (
-    BASELINE,
-    CROSS_FITTED,
-    OF_MODEL,
-    SECOND_OPINION,
-    Candidates,
-    Evidence,
-    quantile,
-)
-from deadweight.inference.student_t import ONE_EPISODE
+from deadweight.blend.candidates import BASELINE, SECOND_OPINION, Candidates, Evidence
+from deadweight.inference.student_t import t_error
 from deadweight.results.blend import Blend, Part
 from deadweight.typing import FloatArray
 
@@ -46,94 +45,48 @@ CONTRADICTING = 1.64
 SHOWN_WRONG = 0.5
 # Two estimates whose difference has no more than this share of their variances are the same.
 SAME = 1e-12
-# How much of the variance of what the model hardly saw counts.
-UNSEEN = 1.5
 # Standard errors of a half-width at 95 %, and of what a normal distribution would have there.
 WIDTH, NORMAL = 2.5, 1.959963984540054
-
-
-def blend(evidence: Evidence, level: float = 0.95) -> Blend:
-    """The mix of the estimates, at a confidence level."""
-    return Mixture(evidence).at(level)
+# Influences that are more skewed than this have intervals of two different sides.
+SKEWED = 3.0
 
 
 class Mixture:
-    """The mix of some estimates, at any confidence level; only the widths depend on it.
-
-    With a model that is of no use the interval also holds all that weights alone leave open.
-    """
+    """The mix of some estimates, at any confidence level; only the widths depend on it."""
 
     def __init__(self, evidence: Evidence) -> None:
-        self._mixer = _Mixer(evidence)
-        self._by_weights = None
-        if evidence.useless:
-            by_weights = replace(evidence, weights_only=True, left_out=OF_MODEL)
-            # Where all weights are zero their value is one by convention only, and leaves everything open.
-            self._by_weights = _Mixer(by_weights, least_degrees=1.0 if evidence.ess > 0 else 0.0)
+        self.evidence, self.candidates = evidence, Candidates(evidence)
 
     def at(self, level: float) -> Blend:
         """The mix with the widths of this level."""
-        mixed = self._mixer.blend(level)
-        if self._by_weights is None:
-            return mixed
-        other = self._by_weights.blend(level)
-        apart = abs(other.value - mixed.value)
-        return replace(
-            mixed,
-            half_width=max(mixed.half_width, apart + other.half_width),
-            baseline_error=max(mixed.baseline_error, apart + other.baseline_error),
-        )
-
-
-def degrees_of(evidence: Evidence) -> float:
-    """Degrees of freedom of the noise between estimates."""
-    return Candidates(evidence).degrees
-
-
-def witnesses_of(evidence: Evidence) -> Sequence[str]:
-    """Which estimates may contradict the mix."""
-    return Candidates(evidence).witnesses()
-
-
-class _Mixer:
-    """The candidates of some evidence, and what becomes of them.
-
-    Args:
-      evidence: all estimates.
-      least_degrees: of freedom, of a mix of weights alone that is not the answer itself.
-    """
-
-    def __init__(self, evidence: Evidence, least_degrees: float = 0.0) -> None:
-        self.evidence, self.candidates = evidence, Candidates(evidence)
-        self.least_degrees = least_degrees
-
-    def blend(self, level: float) -> Blend:
-        evidence, candidates = self.evidence, self.candidates
-        mix, parts = self._mix, self._parts
-        farthest = max(parts, key=lambda part: part.beyond)
+        evidence, candidates, mix = self.evidence, self.candidates, self.mix
+        farthest = max(self._parts, key=lambda part: part.beyond)
         shared = 0.0 if candidates.by_weights else abs(evidence.shared_bias)
-        misfit = 0.0 if candidates.by_weights else evidence.misfit
-        contradiction = max(farthest.beyond, shared, misfit)
-        half = self._half_width(candidates.variance(mix), contradiction, level)
-        other = self._half_width(self._variance_of_gain(mix), contradiction, level)
-        if not math.isfinite(half):
-            half = other = math.inf
+        missing = evidence.missing if candidates.by_weights else 0.0
+        contradiction = max(farthest.beyond, shared, missing)
+        own, gain = (self._widths(variance, contradiction, level) for variance in self._variances)
+        of_gain = max(own[0], gain[0]), max(own[1], gain[1])
+        shares = {name: float(mix[evidence.names.index(name)]) for name in candidates.order}
         return Blend(
             float(mix @ evidence.values),
             math.sqrt(max(float(mix @ evidence.covariance @ mix), 0.0)),
-            half,
-            {name: float(mix[evidence.names.index(name)]) for name in candidates.order},
+            min(own),
+            shares,
             contradiction,
             shared,
-            farthest.name if self._beyond_noise(mix, farthest.name) > 0.0 else None,
-            max(half, other),
-            parts,
-            misfit,
-            evidence.drops,
+            farthest.name if farthest.beyond > 0.0 else None,
+            min(of_gain),
+            self._parts,
+            missing,
+            candidates.undetectable if shares.get("DM", 0.0) > 0.0 else math.nan,
+            self.skewness,
+            _beyond(own),
+            _beyond(of_gain),
         )
 
     @cached_property
-    def _mix(self) -> FloatArray:
+    def mix(self) -> FloatArray:
+        """(k,) the shares of all estimates."""
         candidates = self.candidates
         mix = candidates.unit[candidates.order[0]]
         for name in candidates.order[1:]:
@@ -152,57 +105,65 @@ class _Mixer:
         share = min(max((theirs - both + squared) / spread, 0.0), 1.0)
         return share * mix + (1.0 - share) * other
 
-    def _half_width(self, variance: float, contradiction: float, level: float) -> float:
-        unseen = 0.0 if self.candidates.by_weights else UNSEEN * self.evidence.unseen_variance
-        return half_width(self._wider() * math.sqrt(variance + unseen), contradiction, level)
+    @cached_property
+    def _variances(self) -> tuple[float, float]:
+        """Of the mix, and of its difference from the mean return.
 
-    def _variance_of_gain(self, mix: FloatArray) -> float:
-        """Of the difference from the mean return, which is never surer than that mean itself.
-
-        Influences take the propensities as known. Where they were counted in the same log, an estimate
-        follows the mean return less closely than its influence says.
+        That is never surer than the mean itself: influences take the propensities as known. Where they were
+        counted in the same log, an estimate follows the mean return less closely than its influence says.
         """
-        mean = self.candidates.unit[BASELINE]
-        return max(self.candidates.variance(mix - mean), self.candidates.variance(mean))
+        candidates, mean = self.candidates, self.candidates.unit[BASELINE]
+        unseen = 0.0 if candidates.by_weights else self.evidence.unseen_variance
+        gain = max(candidates.variance(self.mix - mean), candidates.variance(mean))
+        return candidates.variance(self.mix) + unseen, gain + unseen
 
-    def _wider(self) -> float:
-        """By how much Student's t is wider: weights alone are as sure as their effective episodes.
+    def _widths(self, variance: float, contradiction: float, level: float) -> tuple[float, float]:
+        """Half-widths below and above."""
+        error = math.sqrt(variance)
+        found = [half_width(error * side, contradiction, level) for side in self._sides(level)]
+        if self.candidates.by_weights:  # one number has one interval: never surer than its own row
+            size = self.evidence.size(self.candidates.order[0])
+            row = t_error(error, size, level) + max(contradiction, self.evidence.row_distance)
+            found = [max(width, row) for width in found]
+        below, above = (width if math.isfinite(width) else math.inf for width in found)
+        return below, above
 
-        One episode that carries them all has no noise, and says nothing about the next one.
-        """
-        if not self.candidates.by_weights:
-            return 1.0
-        degrees = max(self.candidates.sizes[self.candidates.order[0]] - 1.0, self.least_degrees)
-        return quantile(degrees, WIDTH) / WIDTH if degrees > ONE_EPISODE else math.inf
+    def _sides(self, level: float) -> tuple[float, float]:
+        """By how much skewed influences make s larger, below and above."""
+        if not abs(self.skewness) > SKEWED:
+            return 1.0, 1.0
+        return skew_factors(self.skewness, self.evidence.n, level)
+
+    @cached_property
+    def skewness(self) -> float:
+        """Of the influences on the mix; nan where there is no telling."""
+        thirds, mix = self.evidence.thirds, self.mix
+        if thirds is None:
+            return math.nan
+        variance = float(mix @ self.evidence.covariance @ mix) * (self.evidence.n - 1)
+        third = float(((thirds @ mix) @ mix) @ mix)
+        return third / variance**1.5 if variance > 0.0 else math.nan
 
     @cached_property
     def _parts(self) -> tuple[Part, ...]:
         """The estimates with their shares, and what the interval allows for their distance from the mix."""
-        candidates, values, mix, found = self.candidates, self.evidence.values, self._mix, []
-        for name in dict.fromkeys([*candidates.order, *candidates.witnesses()]):
+        candidates, values, found = self.candidates, self.evidence.values, []
+        for name in candidates.witnesses:
             own = candidates.unit[name]
-            beyond = self._beyond_noise(mix, name)
-            if name == SECOND_OPINION:
-                beyond = abs(float((mix - own) @ values))
-            if self._shown_wrong(name):
+            beyond = candidates.beyond_noise(self.mix - own, CONTRADICTING)
+            if name == SECOND_OPINION:  # two models of one log share its noise
+                beyond = candidates.apart(self.mix - own)
+            if name in ("DM", SECOND_OPINION) and candidates.shows_wrong(candidates.order[0], name):
                 beyond *= SHOWN_WRONG
             error = math.sqrt(max(float(own @ self.evidence.covariance @ own), 0.0))
-            found.append(Part(name, float(own @ values), error, float(own @ mix), beyond))
+            found.append(Part(name, float(own @ values), error, float(own @ self.mix), beyond))
         return tuple(found)
 
-    def _beyond_noise(self, mix: FloatArray, name: str) -> float:
-        return self.candidates.beyond_noise(mix - self.candidates.unit[name], CONTRADICTING)
 
-    def _shown_wrong(self, name: str) -> bool:
-        """Whether this is the model alone, or nearly, and what assumes least shows that it is wrong."""
-        candidates = self.candidates
-        if candidates.by_weights:
-            return False
-        nearly = name in ("WDRSIS", CROSS_FITTED[1]) and candidates.nearly_model
-        first = candidates.order[0]
-        return (name in ("DM", SECOND_OPINION) or nearly) and candidates.is_apart(
-            first, name, candidates.degrees
-        )
+def _beyond(widths: tuple[float, float]) -> tuple[float, float]:
+    """By how much each is more than the smaller one."""
+    least = min(widths)
+    return (0.0, 0.0) if math.isinf(least) else (widths[0] - least, widths[1] - least)
 
 
 def half_width(std_error: float, bias: float, level: float = 0.95) -> float:
@@ -216,3 +177,16 @@ def half_width(std_error: float, bias: float, level: float = 0.95) -> float:
     both, one = float(ndtri(0.5 + level / 2)), max(float(ndtri(level)), 0.0)
     noise = WIDTH / NORMAL * std_error
     return max(both * noise, one * noise + bias)
+
+
+def skew_factors(skewness: float, n: int, level: float = 0.95) -> tuple[float, float]:
+    """By how much an interval is wider below and above its centre, at least 1 (Hall, 1992).
+
+    >>> [round(side, 2) for side in skew_factors(6.0, 300)], skew_factors(-6.0, 300)[1]
+    ([1.0, 1.27], 1.0)
+    """
+    from scipy.special import ndtri
+
+    z, u = float(ndtri(0.5 + level / 2)), skewness / math.sqrt(n)
+    above, below = (3.0 / u * (math.cbrt(1.0 + side * u * z - u * u / 6.0) - 1.0) for side in (-1.0, 1.0))
+    return max(below / z, 1.0), max(-above / z, 1.0)

@@ -23,7 +23,7 @@ from deadweight.answers.plans import Plan
 from deadweight.basics.memory import NUMBER, require
 from deadweight.blend.candidates import CROSS_FITTED, Evidence
 from deadweight.blend.evidence import gather
-from deadweight.blend.mixing import Mixture, degrees_of, witnesses_of
+from deadweight.blend.mixing import Mixture
 from deadweight.inference.per_episode import per_episode
 from deadweight.inference.student_t import t_error
 from deadweight.question.core import Question
@@ -36,7 +36,7 @@ from deadweight.typing import FloatArray
 # than these shares of a standard error: then everything fitted in-sample may share a bias.
 SPARSE_BIAS, SPARSE_UNSEEN = 0.3, 0.7
 # What has no such bias, and how far it lies is then allowed for in full.
-OUT_OF_SAMPLE = (*CROSS_FITTED, "WPDIS")
+OUT_OF_SAMPLE = (CROSS_FITTED, "WPDIS")
 
 # (level, against a number and not the mean return) -> half-width
 AtLevel = Callable[[float, bool], float]
@@ -67,12 +67,10 @@ class Contender:
       shared_bias: of all in-sample estimates, by leaving out folds.
       allowance: for bias, beside what is above.
       sparse: whether the log is sparse for this policy.
-      degrees: of freedom of the noise of a contradiction.
       ess: effective episodes with all weights kept; None for what needs no weights.
       acts_as_logged: whether all its ratios are 1: it is the behaviour policy.
       alone: half-width of its difference from a number, or from the mean return, as an evaluation has it;
         None for what is no estimate of a policy.
-      useless: a fitted model foretells nothing: its differences hold all that weights leave open as well.
     """
 
     value: float
@@ -82,11 +80,9 @@ class Contender:
     shared_bias: float = 0.0
     allowance: float = 0.0
     sparse: bool = False
-    degrees: float = np.inf
     ess: float | None = None
     acts_as_logged: bool = False
     alone: AtLevel | None = None
-    useless: bool = False
 
 
 def known_value(value: float, n: int) -> Contender:
@@ -117,8 +113,7 @@ def contender_of(plan: Plan, estimate: Estimate, ess: float | None, sound: bool)
         alone = partial(_half_width, estimate)
         own = estimate.influence
         return Contender(value, own, allowance=unsure, ess=ess, acts_as_logged=logged, alone=alone)
-    evidence = replace(gather(plan.question, plan.drop), model="model-misfit" not in estimate.flags)
-    made = _of_blend(plan.question, evidence, estimate.blend.shares)
+    made = _of_blend(plan.question, gather(plan.question))
     return replace(made, allowance=0.0 if sound else np.inf, acts_as_logged=logged)
 
 
@@ -136,11 +131,11 @@ def _half_width(estimate: Estimate, level: float, known: bool) -> float:
 def _blend_half_width(mixture: Mixture, level: float, known: bool) -> float:
     """The same of a blend, by its own rule."""
     mixed = mixture.at(level)
-    return mixed.half_width if known else mixed.baseline_error
+    return max(mixed.half_widths if known else mixed.baseline_half_widths)
 
 
-def _of_blend(question: Question, evidence: Evidence, shares: Mapping[str, float]) -> Contender:
-    n, names, model = question.n, evidence.names, evidence.model
+def _of_blend(question: Question, evidence: Evidence) -> Contender:
+    n, names = question.n, evidence.names
     require(
         2 * NUMBER * float(n) * len(names),
         f"The influences of {n:,} episodes on {len(names)} estimates",
@@ -148,9 +143,11 @@ def _of_blend(question: Question, evidence: Evidence, shares: Mapping[str, float
     )
     assert evidence.rows is not None, "the question keeps them"
     rows = evidence.rows - evidence.rows.mean(axis=1, keepdims=True)
-    mix = np.array([shares.get(name, 0.0) for name in names])
+    # Without what only the question needs: a log of influences for every policy is large.
+    mixture = Mixture(replace(evidence, rows=None, influences=(), unseen=None))
+    mix, model = mixture.mix, not mixture.candidates.by_weights
     value, own = float(mix @ evidence.values), mix @ rows
-    wanted = dict.fromkeys([*witnesses_of(evidence), *(OUT_OF_SAMPLE if model else ())])
+    wanted = dict.fromkeys([*mixture.candidates.witnesses, *(OUT_OF_SAMPLE if model else ())])
     distances = {
         name: Distance(value - float(evidence.values[place]), own - rows[place])
         for place, name in enumerate(names)
@@ -167,11 +164,8 @@ def _of_blend(question: Question, evidence: Evidence, shares: Mapping[str, float
         None if unseen is None else unseen.ravel(),
         bias,
         sparse=abs(bias) > SPARSE_BIAS * error or weight > SPARSE_UNSEEN * error,
-        degrees=degrees_of(evidence),
         ess=evidence.ess,
-        # Without what only the question needs: a log of influences for every policy is large.
-        alone=partial(_blend_half_width, Mixture(replace(evidence, rows=None, influences=(), unseen=None))),
-        useless=evidence.useless,
+        alone=partial(_blend_half_width, mixture),
     )
 
 

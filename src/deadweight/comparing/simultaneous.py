@@ -11,7 +11,7 @@ is held between the two.
 
 **Against the mean return, or a number**, c standard errors are what a single statement needs at the level
 2 Phi(c) - 1. So each policy has the interval that its own evaluation would give it at that level:
-contradictions, sparse logs, useless models and weak weights count as they do there, what is claimed of many
+contradictions, sparse logs and weak weights count as they do there, what is claimed of many
 policies would be claimed of each alone, and of one policy the same is said as by `evaluate`. Only where the
 log is sparse for a policy is a comparison more careful, and the interval at least as wide as the next one.
 
@@ -130,7 +130,6 @@ class Contest:
         # Draws go to policies by their values: in which order and under which names they came says nothing.
         self._upwards = sorted(range(self.count), key=lambda k: (contenders[k].value, self.covariance[k, k]))
         self._spreads: dict[tuple[int, int], Spread] = {}
-        self._alones: dict[tuple[int, float], float] = {}
 
     @cached_property
     def covariance(self) -> FloatArray:
@@ -186,28 +185,13 @@ class Contest:
 
     def _paired(self, k: int, j: int, c: float, factor: float) -> float:
         spread = self._spread(k, j)
-        found = _finite(factor * c * spread.error + spread.at_most + spread.allowance)
-        return max(found, self._left_open(k, j, c))
-
-    def _left_open(self, k: int, j: int, c: float) -> float:
-        """What weights leave open of policies of which a model says nothing."""
-        return sum(self._alone(one, c) for one in (k, j) if self.everyone[one].useless)
-
-    def _alone(self, k: int, c: float) -> float:
-        """The half-width that policy k has by itself; asked for by each of its rivals."""
-        alone = self.everyone[k].alone
-        if alone is None:
-            return 0.0
-        if (k, c) not in self._alones:
-            self._alones[k, c] = alone(_level(c), True)
-        return self._alones[k, c]
+        return _finite(factor * c * spread.error + spread.at_most + spread.allowance)
 
     def pushes_out(self, j: int, k: int, c: float) -> float:
         """By how much j must be ahead of k for k not to be the best: noise and bias, as if independent."""
         spread = self._spread(k, j)
         rounding = ROUNDING * max(abs(self.everyone[k].value), abs(self.everyone[j].value))
-        found = _finite(math.hypot(BETWEEN * c * spread.error, spread.bias) + spread.allowance)
-        return max(found, self._left_open(k, j, c)) + rounding
+        return _finite(math.hypot(BETWEEN * c * spread.error, spread.bias) + spread.allowance) + rounding
 
     def _spread(self, k: int, j: int) -> Spread:
         pair = (min(k, j), max(k, j))
@@ -224,14 +208,11 @@ class Contest:
         Once by what is beyond noise, and once, where the log is sparse for one of the two, with all of the
         distance to what is out of sample.
         """
-        from scipy.special import ndtr, stdtrit
-
         found = most = abs(one.shared_bias - other.shared_bias)
         sparse = one.sparse or other.sparse
-        errors = float(stdtrit(max(min(one.degrees, other.degrees), 1.0), float(ndtr(CONTRADICTING))))
         for name in _common(one, other):
             apart, noise = self._distance(one, other, name)
-            found = max(found, abs(apart) - errors * noise)
+            found = max(found, abs(apart) - CONTRADICTING * noise)
             most = max(most, found, abs(apart) if sparse and name in OUT_OF_SAMPLE else 0.0)
         return found, most
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from deadweight.answers.plans import Plan
 from deadweight.estimators.estimator import Estimator
-from deadweight.estimators.names import DOUBLY_ROBUST, WS
-from deadweight.negligible.by_name import rule_of_mix, states_by_rule
+from deadweight.negligible.by_name import states_by_rule
 from deadweight.question.core import Question
 from deadweight.question.drops import NOTHING_DROPPED, Drop, chosen_drop, drop_of
 
@@ -25,14 +24,6 @@ def resolved(question: Question, made: Estimator, drop: Any) -> Drop:
 def planned(question: Question, made: Estimator, drop: Any) -> Plan:
     """An estimator with its drop."""
     return Plan(question, made, resolved(question, made, drop) if made.is_state_based else NOTHING_DROPPED)
-
-
-def drop_of_mix(question: Question, plans: Sequence[Plan], drop: Any) -> Drop:
-    """The drop of WDRSIS in the blend, which may be in the table already."""
-    robust = DOUBLY_ROBUST.variant(WS)
-    rule = rule_of_mix(question, drop) if isinstance(drop, str) else drop
-    known = next((plan.drop for plan in plans if plan.estimator == robust), None) if rule is drop else None
-    return resolved(question, robust, rule) if known is None else known
 
 
 def chooser_of(plan: Plan, drop: Any) -> Callable[[Question], Drop] | None:

@@ -75,11 +75,6 @@ def states_by_rule(question: Question, made: Estimator, rule: str) -> StateSet:
     return automatic(question, made, _is_anchored(rule))
 
 
-def rule_of_mix(question: Question, rule: str) -> str:
-    """The rule for what a blend drops: with labels it weighs contradictions itself, and "auto" is free."""
-    return "auto:free" if rule == "auto" and question.parts.has_states else rule
-
-
 def _is_anchored(rule: str) -> bool:
     return AUTOMATIC.get(rule.partition(":")[2], True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -38,17 +39,21 @@ class Blend:
     Attributes:
       value: the estimate.
       std_error: its standard error.
-      half_width: of its interval; infinite where nothing can be said.
+      half_width: of its interval, on its narrower side; infinite where nothing can be said.
       shares: by estimate, summing to 1.
       contradiction: the part of the half-width that is due to estimates which differ, to a bias that they
-        share, or to a model that does not fit.
-      shared_bias: the latter alone.
+        share, or to episodes that the log does not have.
+      shared_bias: the second of these alone.
       against: the estimate that differs most beyond noise; None where none does.
       baseline_error: half-width of the difference from the mean return that the verdict uses.
       parts: the estimates behind it, from the one that assumes least to the one that varies least, and then
         those that it was only compared with.
-      misfit: what a model that is used although it does not fit the log is off by for the behaviour policy.
-      drops: whether any logged step was dropped in those that may drop some.
+      missing: the third of these alone.
+      undetectable: the largest error of the model that the log would not have shown; nan where the model
+        alone has no share, infinite where nothing checks it.
+      skewness: of what each episode does to the mix; nan where there is no telling.
+      skewed: by how much the interval is wider below and above than `half_width`.
+      baseline_skewed: the same beside `baseline_error`.
     """
 
     value: float
@@ -60,5 +65,18 @@ class Blend:
     against: str | None
     baseline_error: float
     parts: tuple[Part, ...] = ()
-    misfit: float = 0.0
-    drops: bool = True
+    missing: float = 0.0
+    undetectable: float = math.nan
+    skewness: float = math.nan
+    skewed: tuple[float, float] = (0.0, 0.0)
+    baseline_skewed: tuple[float, float] = (0.0, 0.0)
+
+    @property
+    def half_widths(self) -> tuple[float, float]:
+        """Of its interval, below and above."""
+        return self.half_width + self.skewed[0], self.half_width + self.skewed[1]
+
+    @property
+    def baseline_half_widths(self) -> tuple[float, float]:
+        """Of its difference from the mean return, below and above."""
+        return self.baseline_error + self.baseline_skewed[0], self.baseline_error + self.baseline_skewed[1]

@@ -49,9 +49,11 @@ FLAGS = {
     "chance: do not trust what is based on the model.",
     "model-unproven": "Held against what the log earned, the action values behind it, given or learned, are "
     "wrong or foretell nothing: do not trust what is based on them.",
-    "model-useless": "Labels of states tell neither what follows nor what is paid, or no model fitted to "
-    "other episodes is seen to foretell what is earned and too few effective episodes are left to check "
-    "it: the interval also holds all that weights alone leave open.",
+    "missing-weight": "Episodes that the new policy would often have are missing in the log: the weights of "
+    "those that it has add up to too little. More than half of the interval's width is for what the missing "
+    "ones may hold.",
+    "heavy-reward": "A few episodes count for far more than the rest, so that one more of them, or one less, "
+    "would move the estimate a lot: the interval is wider on the side where such episodes may be missing.",
     "model-unstable": "The model of the features left the range of possible values and had to be held back "
     "by a stronger penalty: what is based on it is rough.",
     "model-unsettled": "In the fitted model the new policy may go on for ever: the model is solved "
@@ -92,7 +94,8 @@ FIRST = {
     "overflow": "use a self-normalised (W) estimator, or BLEND.",
     "zero-weights": _ALIKE,
     "low-ess": _ALIKE,
-    "model-useless": _ALIKE,
+    "missing-weight": _ALIKE,
+    "heavy-reward": "see which episodes those are, and whether such returns are what is to be averaged.",
     "contradicted": "find out why estimates differ: do the states show everything that rewards and "
     "transitions depend on, and are the logged probabilities right?",
     "model-unsettled": _STATES,

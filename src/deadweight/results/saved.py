@@ -214,10 +214,15 @@ _TAGS: dict[str, Callable[[dict[str, Any]], Any]] = {
 }
 
 
+# Fields of results that earlier versions have saved, and that say nothing any more.
+FORMER = {"Blend": {"misfit", "drops"}}
+
+
 def _built(kind: type, values: dict[str, Any]) -> Any:
     """A dataclass from its fields, all of which must be its own."""
     known = {one.name for one in dataclasses.fields(kind) if one.init}
-    strange = set(values) - known
+    former = FORMER.get(kind.__name__, set())
+    strange = set(values) - known - former
     if strange:
         raise ValueError(f"{kind.__name__} has no {', '.join(sorted(strange))}")
-    return kind(**{name: _decoded(one) for name, one in values.items()})
+    return kind(**{name: _decoded(one) for name, one in values.items() if name not in former})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deadweight.blend.headline import words_of
+from deadweight.blend.headline import WORDS
 from deadweight.report.markup import Markup, element
 from deadweight.report.numbers import Format, share
 from deadweight.report.sections.pieces import note, row, table
@@ -24,7 +24,7 @@ def blend_table(name: str, mix: Blend, form: Format, own_drop: bool) -> Markup:
         table(
             f"Estimates in {name}",
             headings,
-            [[_row(part, words_of(mix, part.name), form) for part in mix.parts]],
+            [[_row(part, WORDS[part.name], form) for part in mix.parts]],
         ),
         note(
             "Estimates further up assume less, those further down vary less. Those without a share are there "
