@@ -56,7 +56,7 @@ def background_of(question: Question, headline: Estimate, drop: Drop) -> Backgro
         path=path_content(question, confidence) if all_actions else None,
         states=states_content(question, drop) if of_states else None,
         without_states=_why_not(all_actions, question.parts.has_states),
-        conventions=conventions(question, headline),
+        conventions=conventions(question, headline, drop.origin),
         confidence=confidence,
         features=features_content(question),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from deadweight.background.headline_path import PATH_OF
 from deadweight.log.labels import visible
 from deadweight.question.core import Question
 from deadweight.results import Estimate
@@ -33,15 +34,15 @@ LONGEST_RULE = 400
 RANDOM = ("bootstrap", "bca")
 
 
-def conventions(question: Question, headline: Estimate) -> list[tuple[str, str]]:
-    """(what, which) of every choice behind the numbers."""
+def conventions(question: Question, headline: Estimate, shown: str) -> list[tuple[str, str]]:
+    """(what, which) of every choice behind the numbers; `shown` says what is dropped in figures."""
     options, kind = question.options, headline.interval_kind
     found = [
         ("Discount (gamma)", f"{question.discount:g}"),
         ("Finished episodes", f"{options.finished}: they {FINISHED[options.finished]}"),
         ("Ends of episodes", _ends(question)),
         ("Actions never logged in a state", _unseen(question)),
-        ("States dropped", _inside(headline) + visible(headline.drop_origin, LONGEST_RULE)),
+        ("States dropped", _beside(headline) + visible(shown, LONGEST_RULE)),
     ]
     if kind is None:
         found.append(("Interval", "none was asked for"))
@@ -58,10 +59,9 @@ def conventions(question: Question, headline: Estimate) -> list[tuple[str, str]]
     return found
 
 
-def _inside(headline: Estimate) -> str:
-    """A blend drops nothing by itself; an estimate in it does, and not always what its own row drops."""
-    dropping = headline.blend is not None and headline.blend.drops
-    return f"inside {headline.name}: " if dropping else ""
+def _beside(headline: Estimate) -> str:
+    """A blend drops nothing; what the other rows drop is shown by one of them."""
+    return "" if headline.blend is None else f"none in {headline.name}; in {PATH_OF} "
 
 
 def _ends(question: Question) -> str:

@@ -175,5 +175,3 @@ class Candidates:
                 change[place, names.index("DM")] = 1.0 - change[place, place]
         found: FloatArray = change @ self.evidence.covariance @ change.T
         return found
-
-

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deadweight.background.conventions import LONGEST_RULE
 from deadweight.cli.before import check_file, check_number
 from deadweight.cli.failures import finish, report_files
 from deadweight.cli.gates import Gate
@@ -21,7 +20,6 @@ from deadweight.estimators.names import estimator_of
 from deadweight.inference import check_interval
 from deadweight.io.findings import Finding
 from deadweight.log.interface import LogLike, as_log
-from deadweight.log.labels import visible
 from deadweight.policy.policies import TabularPolicy
 from deadweight.question.asking import Policy
 from deadweight.question.cut_weights import CutWeights
@@ -217,10 +215,5 @@ def _print(ev: Evaluation, findings: tuple[Finding, ...]) -> None:
         f"{conventions['drop']}, {conventions['level']:.0%} interval {conventions['interval']}"
         + ("." if conventions["time_limit"] is None else f", time limit {conventions['time_limit']:,} steps.")
     )
-    if ev.headline.blend is not None and ev.headline.blend.drops and conventions["drop"] == "auto":
-        tell_words(
-            f"Dropped inside {ev.headline.name}: {visible(ev.headline.drop_origin, LONGEST_RULE)}. Each row "
-            "of the table chooses by itself what it drops."
-        )
     if conventions["cut_weights"] is not None:
         tell_words(f"Cut episodes: {CutWeights(**conventions['cut_weights']).sentence}")

@@ -53,12 +53,6 @@ def _says_more_alone(found: Comparison, name: str) -> bool:
 
 def _doubts(found: Comparison) -> Iterator[str]:
     """What is weak about the evaluation of some of the policies."""
-    useless = found.with_flag("model-useless")
-    if useless:
-        yield (
-            f"Of {named(useless)} a model fitted to other episodes foretells nothing, and too few effective "
-            "episodes are left to check it: the differences also hold all that weights alone leave open."
-        )
     for flag in GRAVE:
         names = [name for name in found.with_flag(flag) if name not in found.differences.unsound]
         if names:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from deadweight.errors import DropError, EstimationError, did_you_mean
 from deadweight.estimators.estimator import Estimator
-from deadweight.estimators.family import Summed
 from deadweight.log.features import require_labels
 from deadweight.log.state_sets import StateSet
 from deadweight.log.trajectories import Trajectories
@@ -27,24 +26,22 @@ def prepare_automatic(
     estimators: Sequence[Estimator],
     rule: str,
     shown: Estimator | None = None,
-    besides: Iterable[Summed] = (),
 ) -> None:
     """Make the paths of several estimators together, where a rule in words needs them.
 
     Args:
       question, estimators, rule: as in `states_by_rule`.
       shown: its levels will be shown, each with the standard error of its own interval.
-      besides: what others need to be summed, taken along by the first pass.
     """
     if read_rule(rule)[0] != "auto":
         return
     anchored = _is_anchored(rule)
     wanted = [(made, least_visits(made)) for made in estimators]
     if shown is None or not anchored or not question.has_values:
-        make_paths(question, wanted, anchored, besides=besides)
+        make_paths(question, wanted, anchored)
     else:
         of_background = (shown, least_visits(shown))
-        make_paths(question, [*wanted, of_background], anchored, of_background, besides)
+        make_paths(question, [*wanted, of_background], anchored, of_background)
 
 
 def least_visits(made: Estimator) -> int:

@@ -12,7 +12,7 @@ of what the model says of itself, and f = 1/16.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,6 @@ from deadweight.answers.plans import plan_of
 from deadweight.basics.progress import unforeseen_passes
 from deadweight.errors import EstimationError, OptionError
 from deadweight.estimators.estimator import Estimator
-from deadweight.estimators.family import Summed
 from deadweight.estimators.names import estimator_of
 from deadweight.log.interface import LogLike
 from deadweight.log.state_sets import StateSet
@@ -227,12 +226,10 @@ def make_paths(
     wanted: Sequence[tuple[Estimator, int]],
     anchored: bool,
     shown: tuple[Estimator, int] | None = None,
-    besides: Iterable[Summed] = (),
 ) -> None:
     """The paths of some names with their `min_visits`, in two passes together.
 
-    `shown`: of these levels full standard errors will be asked for as well. `besides`: what the first pass
-    is to sum for others.
+    `shown`: of these levels full standard errors will be asked for as well.
     """
     wanted = [one for one in dict.fromkeys(wanted) if (*one, anchored) not in question.paths]
     for made, _ in wanted:
@@ -251,7 +248,7 @@ def make_paths(
         drops = level_drops(question, levels_of(question, *shown))
         plans = [plan_of(question, shown[0], drop) for drop in drops]
     hearing = hearing_of(question) if anchored and at_once else None
-    found = iter(columns_of(question, at_once, plans, hearing, besides) if at_once else ())
+    found = iter(columns_of(question, at_once, plans, hearing) if at_once else ())
     for (made, min_visits), some, by in zip(wanted, levels, swept, strict=True):
         with unforeseen_passes():  # how many levels there are is known now
             columns = sweep(question, made, some) if by else next(found)

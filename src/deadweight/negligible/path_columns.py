@@ -17,7 +17,6 @@ from deadweight.answers.influences import one_pass
 from deadweight.answers.laned import Laned
 from deadweight.answers.plans import Plan, plan_of
 from deadweight.estimators.estimator import Estimator
-from deadweight.estimators.family import Summed
 from deadweight.negligible.levels import Levels
 from deadweight.negligible.witnesses import Hearing
 from deadweight.question.core import Question
@@ -92,7 +91,6 @@ def columns_of(
     wanted: Sequence[tuple[Estimator, Levels]],
     shown: Sequence[Plan] = (),
     hearing: Hearing | None = None,
-    taken_along: Iterable[Summed] = (),
 ) -> list[Columns]:
     """The columns of the paths of some names.
 
@@ -102,13 +100,12 @@ def columns_of(
       shown: plans whose full standard errors, and those that check them, somebody will ask for: made on
         the way.
       hearing: witnesses that are heard in the same passes.
-      taken_along: what the first pass sums for others.
     """
     found = [LevelPlans.of(question, made, level_drops(question, levels)) for made, levels in wanted]
     together = [some for some in found if some.laned]
     answers = Answers(question, [plan for some in together for plan in some.all], model_known=True)
     full = Answers(question, shown if together else ())
-    besides = [*full.first_pass([c for plan in full.plans for c in plan.counterparts]), *taken_along]
+    besides = full.first_pass([c for plan in full.plans for c in plan.counterparts])
     answers.prepare(True, besides=besides if hearing is None else [*besides, *hearing.first])
     errors = [answers.errors([p for s in together for p in s.plans]), full.errors(full.plans)]
     one_pass(question, errors if hearing is None else [*errors, *hearing.second])

@@ -30,7 +30,6 @@ NOTHING = element("span", "–", aria_hidden="true")
 def estimates_section(content: Content, form: Format) -> Markup:
     """Plain and state-based estimates of each family side by side."""
     rows, headline = content.estimates, content.headline
-    own_drop = content.drop_rule == "auto" and content.features is None
     return section(
         "estimates",
         "Estimates",
@@ -51,7 +50,7 @@ def estimates_section(content: Content, form: Format) -> Markup:
             "An interval may be centred beside its estimate: it is then centred on the estimate with its "
             "bias removed. Arrow heads mark intervals that go on outside the drawing."
         ),
-        None if headline.blend is None else blend_table(headline.name, headline.blend, form, own_drop),
+        None if headline.blend is None else blend_table(headline.name, headline.blend, form),
         _remarks(rows),
     )
 

@@ -8,15 +8,11 @@ from deadweight.report.numbers import Format, share
 from deadweight.report.sections.pieces import note, row, table
 from deadweight.results.blend import Blend, Part
 
-OWN_DROP = " WDRSIS in it chooses what to drop by itself, and may drop other states than the estimate above."
 NOTHING = element("span", "–", aria_hidden="true")
 
 
-def blend_table(name: str, mix: Blend, form: Format, own_drop: bool) -> Markup:
-    """The estimates behind a mix, from the one that assumes least to the one that varies least.
-
-    `own_drop` says that what is dropped in it was chosen for it alone.
-    """
+def blend_table(name: str, mix: Blend, form: Format) -> Markup:
+    """The estimates behind a mix, from the one that assumes least to the one that varies least."""
     headings = ("Estimate", "Value", "Standard error", "Share", "Contradicts by")
     return element(
         "div",
@@ -30,7 +26,6 @@ def blend_table(name: str, mix: Blend, form: Format, own_drop: bool) -> Markup:
             "Estimates further up assume less, those further down vary less. Those without a share are there "
             f"to object only. The interval of {name} allows for the largest contradiction, on both sides: "
             "how far an estimate differs from it beyond noise.",
-            OWN_DROP if own_drop and mix.drops else "",
         ),
     )
 

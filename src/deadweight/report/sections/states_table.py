@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from deadweight.background.headline_path import PATH_OF
 from deadweight.background.state_costs import StateRow, StatesContent
 from deadweight.report.charts.scatter import scatter
 from deadweight.report.charts.svg import diamond
@@ -39,7 +40,7 @@ def states_section(content: Content) -> Markup:
             KEY,
             element("div", id="scatter-label", class_="label", hidden=True, aria_hidden="true"),
         ),
-        _table(states, "" if content.headline.blend is None else f" inside {content.headline.name}"),
+        _table(states, "" if content.headline.blend is None else f" in {PATH_OF}"),
         note(
             "Variance cost: how much smaller the logarithm of the weights' second moment is without this "
             "state. Bias: contribution to what the uncorrected estimate is off. Q gap: the most that one "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from deadweight.background.headline_path import PATH_OF
 from deadweight.background.weights_after_dropping import WeightsContent, WeightSummary
 from deadweight.report.charts.svg import line
 from deadweight.report.charts.weights_chart import distribution, ess_by_step
@@ -15,8 +16,6 @@ from deadweight.report.sections.pieces import figure, key_entry, note, row, sect
 
 # Above it a mean of such weights should not be trusted.
 HEAVY_TAIL = 0.7
-# The estimate of a mix that drops states.
-DROPS_IN_BLEND = "WDRSIS"
 
 
 def weights_section(content: Content) -> Markup:
@@ -49,9 +48,8 @@ def weights_section(content: Content) -> Markup:
 
 
 def _dropping(content: Content) -> str:
-    """Whose drop it is. The row of the same name in the table of estimates makes a choice of its own."""
-    name = content.headline.name
-    return name if content.headline.blend is None else f"{DROPS_IN_BLEND} inside {name}"
+    """Whose drop it is: a blend drops nothing, and has that of the estimator of the path beside it."""
+    return content.headline.name if content.headline.blend is None else PATH_OF
 
 
 def _table(weights: WeightsContent, things: str) -> Markup:
