@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,13 @@ from deadweight.domains import stochastic_lift
 from deadweight.estimate import evaluate
 from deadweight.negligible.extremes import DropWarning
 from deadweight.policy.behaviour import estimate_behaviour
+from deadweight.policy.policies import TabularPolicy
 from deadweight.records import digest
 from deadweight.studies.cartpole import BinnedCartpole
 from deadweight.studies.hard import endless, frailty, hard_problems, late_reward, previous_action
 from deadweight.studies.interval_coverage import cells as old_cells
 from deadweight.studies.problems import StudyProblem, hidden, random_problem
+from deadweight.studies.real_kinds import Cell, Confounded, InFeatures, Kind, real_cells
 from deadweight.studies.runs import Stores, make_runs, store_of
 from deadweight.verdict import verdict
 
@@ -38,28 +40,25 @@ DROPPED = ("C-WSPDIS", "WDRSIS")
 BEFORE = ("C-WSPDIS", "WPDIS")
 
 
-Task = StudyProblem | BinnedCartpole
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A task, and whether the rule was chosen on it."""
-
-    task: Task
-    tuned: bool
+Task = StudyProblem | BinnedCartpole | Confounded | InFeatures
 
 
 @cache
 def headline_cells() -> dict[str, Cell]:
-    """All cells by name; those that the rule was chosen on come first."""
+    """All cells by name, in the order that their seeds depend on."""
     tuned: list[Task] = [*old_cells().values(), *hard_problems()]
     tuned += [
         StudyProblem(f"stochastic lift {size}, uncut", stochastic_lift(size), 1000) for size in (7, 11, 17)
     ]
-    cells = [Cell(task, tuned=True) for task in tuned] + [
-        Cell(task, tuned=False) for task in fresh_problems()
-    ]
-    return {named(cell.task): cell for cell in cells}
+    cells = [Cell(task, True, _kind(task)) for task in tuned]
+    cells += [Cell(task, False, _kind(task)) for task in fresh_problems()]
+    return {named(cell.task): cell for cell in [*cells, *real_cells()]}
+
+
+def _kind(task: Task) -> Kind:
+    """Of a cell that was here before there were kinds."""
+    as_it_is = isinstance(task, StudyProblem) and task.shown is None
+    return "well specified" if as_it_is else "not Markov"
 
 
 def named(task: Task) -> str:
@@ -68,8 +67,8 @@ def named(task: Task) -> str:
     return f"{task.name.removesuffix(number)}{number}"
 
 
-def fresh_problems() -> list[Task]:
-    """Tasks that no rule of this library was chosen on."""
+def fresh_problems() -> list[StudyProblem | BinnedCartpole]:
+    """Tasks of older kinds that no rule of this library was chosen on."""
     return [
         BinnedCartpole(),
         StudyProblem("stochastic lift 9, uncut", stochastic_lift(9), 1000),
@@ -133,8 +132,8 @@ def stores(out: Path) -> Stores:
 
 def facts(task: Any) -> Iterator[object]:
     """What the logs of a task depend on."""
-    yield from (task.name, task.episodes, task.values)
-    yield from (task.pi_e.probs, task.pi_b.probs)
+    yield from (task.name, task.episodes, task.values, repr(getattr(task, "noise", None)))
+    yield from (one.probs for one in (task.pi_e, task.pi_b) if isinstance(one, TabularPolicy))
 
 
 def study(

@@ -18,7 +18,8 @@ from deadweight.basics.atomic import write_text, writing
 from deadweight.blend.mixing import NORMAL
 from deadweight.studies import headline_study
 from deadweight.studies.coverage_tables import markdown
-from deadweight.studies.headline_study import ALSO, BEFORE, DROPPED, Cell, stores
+from deadweight.studies.headline_study import ALSO, BEFORE, DROPPED, stores
+from deadweight.studies.real_kinds import Cell
 from deadweight.studies.runs import first_runs
 from deadweight.typing import FloatArray
 

@@ -7,6 +7,7 @@ only on what is shown.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,9 @@ from deadweight.log.trajectories import Trajectories
 from deadweight.mdp.tabular import TabularMDP, q_values
 from deadweight.policy.policies import TabularPolicy
 from deadweight.typing import FloatArray, IntArray
+
+Noise = Callable[[Trajectories, np.random.Generator], FloatArray]
+"""From a log to rewards, one a step, whose means in every episode's law are those of the log's own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +33,7 @@ class StudyProblem:
       episodes: size of a log.
       shown: (S,) the label under which each state is logged; None when states are logged as they are.
       fresh: nothing in this library, nor in the work before it, was tuned on this problem.
+      noise: of rewards; None: they are as the problem pays them.
     """
 
     name: str
@@ -36,6 +41,7 @@ class StudyProblem:
     episodes: int
     shown: IntArray | None = None
     fresh: bool = True
+    noise: Noise | None = None
 
     @property
     def pi_e(self) -> TabularPolicy:
@@ -54,18 +60,29 @@ class StudyProblem:
 
     def sample(self, seed: int | np.random.SeedSequence) -> Trajectories:
         """A log, with states under the labels that are shown."""
-        log = self.problem.sample(self.episodes, seed)
-        if self.shown is None:
+        if self.noise is None:
+            return self.as_shown(self.problem.sample(self.episodes, seed))
+        of_log, of_noise = (np.random.SeedSequence(seed) if isinstance(seed, int) else seed).spawn(2)
+        log = self.problem.sample(self.episodes, of_log)
+        return self.as_shown(log, self.noise(log, np.random.default_rng(of_noise)))
+
+    def as_shown(
+        self, log: Trajectories, rewards: FloatArray | None = None, behaviour_ids: IntArray | None = None
+    ) -> Trajectories:
+        """A log of the problem as it is shown, with other rewards or names of old policies if given."""
+        if self.shown is None and rewards is None and behaviour_ids is None:
             return log
-        following = np.where(log.next_states >= 0, self.shown[log.next_states], -1)
+        shown = np.arange(self.problem.mdp.n_states) if self.shown is None else self.shown
+        following = np.where(log.next_states >= 0, shown[log.next_states], -1)
         return Trajectories(
-            self.shown[log.states],
+            shown[log.states],
             log.actions,
-            log.rewards,
+            log.rewards if rewards is None else rewards,
             log.offsets,
             propensities=log.propensities,
             terminated=log.terminated,
             next_states=following,
+            behaviour_ids=behaviour_ids,
         )._limited_to(log.time_limit)
 
     def _shown_policy(self, policy: TabularPolicy) -> TabularPolicy:
