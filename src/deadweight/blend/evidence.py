@@ -210,7 +210,8 @@ class Gatherer:
             thirds=joint.thirds[np.ix_(kept, kept, kept)] / question.n if question.n > 1 else None,
             unseen_variance=0.0 if unseen is None else float(np.square(unseen).sum()),
             shared_bias=self._shared_bias(found["DM"][0]),
-            model=is_proven(question),
+            # Without other episodes to check it by, or any that acts like the new policy, a model is a guess.
+            model=question.n >= FOLDS and ess > 0.0 and is_proven(question),
             late=answers.found(RewardTiming()).is_late,
             missing=self._missing(),
             left_out=self._left_out(),
