@@ -209,6 +209,14 @@ class Estimate(Result):
         return None if self.blend is None else self.blend.contradiction
 
     @property
+    def undetectable(self) -> float | None:
+        """Of a blend: the largest error of the model alone that the log would not have shown.
+
+        nan where the model alone has no share in it, infinite where nothing checks it; None for others.
+        """
+        return None if self.blend is None else self.blend.undetectable
+
+    @property
     def ess_words(self) -> str | None:
         """What stands in place of the effective sample size where no ratio is left to have one."""
         return MODEL_ONLY if "all-dropped" in self.flags else None
@@ -220,7 +228,7 @@ class Estimate(Result):
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON: what is not known, not finite or was not asked for is None.
 
-        A blend has its shares and its contradiction as well.
+        A blend has its shares, its contradiction and what would be undetectable as well.
         """
         found: dict[str, Any] = {
             "value": finite(self.value),
@@ -234,6 +242,7 @@ class Estimate(Result):
         if self.blend is not None:
             shares = {name: finite(share) for name, share in self.blend.shares.items()}
             found.update(shares=shares, contradiction=finite(self.blend.contradiction))
+            found.update(undetectable=finite(self.blend.undetectable))
         return found
 
     def plot(self) -> Any:

@@ -108,7 +108,7 @@ class Evaluation(Result):
         for row in rows:
             interval = row.pop("interval") or (None, None)
             row.update(lower=interval[0], upper=interval[1], n_dropped=len(row.pop("dropped")))
-            for own in ("shares", "contradiction"):  # of a blend: no columns of the others
+            for own in ("shares", "contradiction", "undetectable"):  # of a blend: no columns of the others
                 row.pop(own, None)
             row["flags"] = ", ".join(row["flags"])
         return frame(rows, library=library)
