@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from deadweight.answers.given_model import has_given_model
 from deadweight.answers.influences import Job, one_pass
 from deadweight.answers.known_values import known_values
 from deadweight.answers.misfit import Misfit
-from deadweight.answers.plans import plan_of
+from deadweight.answers.plans import plain_sums, plan_of
 from deadweight.basics.progress import unforeseen_passes
 from deadweight.blend.candidates import (
     BY_EPISODE,
@@ -36,7 +36,7 @@ from deadweight.blend.evidence_sums import (
     joint_moments,
     joint_rows,
 )
-from deadweight.estimators.builders import doubly_robust_by
+from deadweight.estimators.builders import doubly_robust_by, linear_by
 from deadweight.estimators.direct import DirectByRow, Episodes, Together
 from deadweight.estimators.family import Summed
 from deadweight.estimators.full_influence import (
@@ -73,16 +73,17 @@ _WEIGHTED = (*FULL_WEIGHTS, *WITHOUT_MODEL)
 
 @dataclass(frozen=True, eq=False)
 class _Piece:
-    """A self-normalised estimate with its starts."""
+    """An estimate with its starts."""
 
     name: str
     family: ProductFamily
     values: Values[Field]
     shape: tuple[int, int]
+    weighted: bool = True
 
     @property
-    def summed(self) -> SelfNormalised:
-        return SelfNormalised(self.family)
+    def summed(self) -> Summed:
+        return SelfNormalised(self.family) if self.weighted else self.family
 
     @cached_property
     def starts(self) -> StartFamily | None:
@@ -279,6 +280,8 @@ class Gatherer:
         if values is not None:
             family = doubly_robust_by(question, self.plans["LIN"].weighting, values)
             pieces.append(_Piece(CROSS_FITTED, family, values, shape))
+            family = linear_by(question, self.plans["LIN"].weighting, values)
+            pieces.append(_Piece("LIN cross-fitted", family, values, shape, False))
         return pieces
 
     def _finished(self) -> list[tuple[float, Influence]]:
@@ -287,13 +290,12 @@ class Gatherer:
         with_model: list[tuple[int, WithModel]] = []
         for number, piece in enumerate(self.pieces):
             sums = self.answers.found(piece.summed)
-            fit = piece.family.finish(sums, weighted=True)
-            own, starts = fit.influence, piece.starts
-            assert own is not None  # they are all self-normalised
+            fit = piece.family.finish(sums, piece.weighted)
+            own, starts = fit.influence or partial(plain_sums, piece.family), piece.starts
             found.append((fit.value, own))
             if starts is not None:
                 with_sums = (starts, self.answers.found(starts))
-                with_model.append((number, WithModel(own, sums, True, with_sums, piece.values.fits)))
+                with_model.append((number, WithModel(own, sums, piece.weighted, with_sums, piece.values.fits)))
         full = full_influences([one for _, one in with_model])
         for (number, _), influence in zip(with_model, full, strict=True):
             found[number] = found[number][0], influence

@@ -58,7 +58,11 @@ def doubly_robust_by(question: Question, weighting: Weighting, values: Values[Fi
 
 def linear(question: Question, weighting: Weighting, corrected: bool) -> Family:
     """LIN."""
-    values = question.cross_fitted_values
+    return linear_by(question, weighting, question.cross_fitted_values)
+
+
+def linear_by(question: Question, weighting: Weighting, values: Values[Field]) -> ProductFamily:
+    """LIN with these values."""
     maker = Linear(question.discounted(values.q), question.discounted(values.v), question.pi_e("LIN"))
     return ProductFamily([maker], weighting, question.gamma)
 
