@@ -8,7 +8,7 @@ looked at while a rule is chosen; the others are of the same kinds, with other p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -117,6 +117,12 @@ def real_cells() -> list[Cell]:
         for kind, tasks in half.items()
         for task in tasks
     ]
+
+
+def real_problems(names: Sequence[str]) -> list[StudyProblem]:
+    """Those of these names, which have nothing but what is hidden to set them apart from other problems."""
+    known = {cell.task.name: cell.task for cell in real_cells() if isinstance(cell.task, StudyProblem)}
+    return [known[name] for name in names]
 
 
 def with_memory(
