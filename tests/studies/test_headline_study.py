@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import deadweight as dw
+from deadweight.cli.study import study
 from deadweight.studies import headline_study
 from deadweight.studies.cartpole import STEPS, BinnedCartpole
 from deadweight.studies.headline_tables import SINGLE, Line, headline_tables, lines, write_headline
@@ -57,7 +58,9 @@ def test_the_number_of_episodes_is_named_once() -> None:
     assert [name for name in names if name.count("n = ") != 1] == []
 
 
-def test_a_run_and_its_line(tmp_path) -> None:
+def test_a_run_and_its_line(tmp_path, monkeypatch) -> None:
+    some = {CELL: headline_study.headline_cells()[CELL]}
+    monkeypatch.setattr(headline_study, "headline_cells", lambda: some)
     assert list(headline_study.study(tmp_path, 2, only=[CELL])) == [CELL]
     kept = headline_study.stores(tmp_path)[CELL]
     first, second = first_runs(kept, None)
@@ -172,3 +175,15 @@ def test_a_pole_on_a_cart() -> None:
     np.testing.assert_array_equal(log.states, again.states)
     # An episode that ends earlier ended by itself, and earned one for every step.
     np.testing.assert_array_equal(np.add.reduceat(log.rewards, log.offsets[:-1]), log.lengths)
+
+
+def test_the_command_makes_the_cells_that_are_named(tmp_path, monkeypatch, capsys) -> None:
+    some = {name: headline_study.headline_cells()[name] for name in ("graph, n = 128", CELL)}
+    monkeypatch.setattr(headline_study, "headline_cells", lambda: some)
+    study("headline", 2, 1, tmp_path, ["graph, n = 128"])
+    assert "| graph, n = 128 | well specified | 2 |" in capsys.readouterr().out
+    assert len(list(tmp_path.rglob("*.jsonl"))) == 1
+    with pytest.raises(dw.errors.OptionError, match=f"no cell 'random 8 x 3'.*{CELL}"):
+        study("headline", 2, 1, tmp_path, ["random 8 x 3"])
+    with pytest.raises(dw.errors.OptionError, match="cells of headline"):
+        study("cuts", 2, 1, tmp_path, [CELL])
