@@ -55,6 +55,15 @@ def test_one_run_of_the_comparison_is_repeatable_and_its_table_has_every_cell():
     assert comparison_study.markdown([line]).count("| river |") == 1
 
 
+def test_real_kinds_come_last_and_are_a_group_of_their_own():
+    names = list(comparison_study._cells())
+    real = [f"{name} x {count}" for count in comparison_study.COUNTS for name in comparison_study.REAL]
+    assert names[-len(real) :] == real
+    said = comparison_study.run("toxic dose x 5", 0)["said"]
+    text = comparison_study.markdown([comparison_study.Line("toxic dose", 5, said, 1)])
+    assert "| **5** | **1 real problems** | 1 |" in text
+
+
 @pytest.mark.parametrize("mix", [*mixture_study.MIXES, mixture_study.BLIND])
 def test_shares_of_a_mix_are_whole_and_its_logs_hold_their_own_propensities(mix):
     problem = next(one for one in study_problems() if one.name == "random 8 x 3").problem

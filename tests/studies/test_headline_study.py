@@ -2,18 +2,42 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import deadweight as dw
+from deadweight.cli.study import study
 from deadweight.studies import headline_study
 from deadweight.studies.cartpole import STEPS, BinnedCartpole
-from deadweight.studies.headline_tables import Line, headline_tables, lines, write_headline
+from deadweight.studies.headline_tables import SINGLE, Line, headline_tables, lines, write_headline
 from deadweight.studies.runs import first_runs
 
 CELL = "random 8 x 3, n = 200"
+ONES = dict.fromkeys(("BLEND", "C-WSPDIS", "WDRSIS", "WPDIS", "LIN"), 1.0)
+CALM = Line(
+    cell="a",
+    tuned=True,
+    runs=3,
+    coverage=ONES,
+    width=ONES,
+    error=1.0,
+    best="DM",
+    contradicted=0.0,
+    infinite=0.0,
+    right=0.9,
+    wrong=0.0,
+    null=0.0,
+    before=ONES,
+    noise=(1.0, 1.0),
+    free=ONES,
+    anchored=ONES,
+    kind="well specified",
+    lin=1.0,
+    magic=1.0,
+)
 
 
 def test_cells_say_what_is_hard_about_them_and_whether_the_rule_was_chosen_on_them() -> None:
@@ -34,7 +58,9 @@ def test_the_number_of_episodes_is_named_once() -> None:
     assert [name for name in names if name.count("n = ") != 1] == []
 
 
-def test_a_run_and_its_line(tmp_path) -> None:
+def test_a_run_and_its_line(tmp_path, monkeypatch) -> None:
+    some = {CELL: headline_study.headline_cells()[CELL]}
+    monkeypatch.setattr(headline_study, "headline_cells", lambda: some)
     assert list(headline_study.study(tmp_path, 2, only=[CELL])) == [CELL]
     kept = headline_study.stores(tmp_path)[CELL]
     first, second = first_runs(kept, None)
@@ -54,39 +80,77 @@ def test_a_run_and_its_line(tmp_path) -> None:
         [one["before"]["C-WSPDIS"] == "right" for one in (first, second)]
     )
     assert CELL in write_headline(tmp_path)
+    mix, gathered = first["rows"]["BLEND"][0], first["evidence"]
+    shares = [first["shares"].get(name, 0.0) for name in gathered["names"]]
+    assert np.dot(shares, gathered["values"]) == pytest.approx(mix)
+    assert np.shape(gathered["covariance"]) == (len(shares), len(shares))
+    assert {"n", "ess", "unseen_variance", "shared_bias", "misfit"} <= set(gathered)
+    assert "influences" not in gathered
+    off = [one["magic"] - truth for one in (first, second)]
+    best = min(np.mean([(one["rows"][name][0] - truth) ** 2 for one in (first, second)]) for name in SINGLE)
+    assert line.best not in SINGLE or line.magic == pytest.approx(np.mean(np.square(off)) / best)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "interaction of features, n = 300",
+        "severity seen by the old policy, n = 500",
+        "two weeks, n = 2000",
+        "ModelFail, n = 32",
+    ],
+)
+def test_a_run_of_a_cell_without_a_table_or_a_known_old_policy_or_many_episodes(name) -> None:
+    found = headline_study.run(name, 1)
+    assert np.isfinite([row[0] for row in found["rows"].values()]).all()
+    assert json.loads(json.dumps(found["evidence"])) == found["evidence"]
+    assert found["null"] != "better"
+
+
+def test_exceptions_are_counted_apart() -> None:
+    off = {**ONES, "BLEND": 0.5}
+    made = [CALM, replace(CALM, cell="b", coverage=off, tuned=False, wrong=0.5)]
+    assert "| 1 of 2 (50.0%) | 1 of 1 (100.0%) | 0 of 1 (0.0%) |" in headline_tables(made)
+    made[1] = replace(made[1], kind="exception")
+    text = headline_tables(made)
+    assert "| 1 of 1 (100.0%) | 1 of 1 (100.0%) | 0 of 0 |" in text
+    assert "| coverage of exceptions | 0.500 (b) |  | 0.500 (b) |" in text
+    assert "| wrong verdicts, exceptions apart | 0.0000 | 0.0000 |  |" in text
+    made[1] = replace(made[1], kind="confounded")
+    assert "| wrong verdicts in confounded cells | 0.500 (b) |  | 0.500 (b) |" in headline_tables(made)
+
+
+def test_the_oldest_cells_are_found_by_name() -> None:
+    made = [replace(CALM, cell=CELL, right=0.25), CALM]
+    assert "| right verdicts in the 16 oldest cells | 0.250 | 0.250 |  |" in headline_tables(made)
 
 
 def test_tables_have_means_below() -> None:
-    ones = dict.fromkeys(("BLEND", "C-WSPDIS", "WDRSIS", "WPDIS"), 1.0)
     drops, before = {"C-WSPDIS": 0.5, "WDRSIS": 2.0}, {"C-WSPDIS": 0.6, "WPDIS": 0.0}
     made = [
-        Line(
-            name, True, 3, ones, ones, error, "DM", 0.0, 0.0, 0.9, 0.0, null, before, (0.5, 2.0), drops, drops
-        )
+        replace(CALM, cell=name, error=error, null=null, before=before, noise=(0.5, 2.0), free=drops)
         for name, error, null in (("a", 1.0, 0.0), ("b", 4.0, 0.01))
     ]
     text = headline_tables(made)
-    assert "| a | 3 |" in text
-    assert "| MSE over best, geometric mean | 2.00 |" in text
-    assert "| MSE over best, worst | 4.00 |" in text
-    assert "| cells with a coverage of 0.93 or more | 2 of 2 |" in text
-    assert '| "better" at pi_e = pi_b, most in a cell | 0.010 |' in text
+    assert "| a | well specified | 3 |" in text
+    assert "| MSE over best, well specified, geometric mean | 2.00 | 2.00 | nan |" in text
+    assert "| MSE over best, all kinds, worst | 4.00 (b) | 4.00 (b) |  |" in text
+    assert "| cells with a coverage of 0.93 or more | 2 of 2 (100.0%) | 2 of 2 (100.0%) | 0 of 0 |" in text
+    assert '| "better" at pi_e = pi_b, most in a cell | 0.010 (b) |' in text
     assert "| right verdicts by C-WSPDIS | 0.600 (1.50 times as many by BLEND) |" in text
     assert "| right verdicts by WPDIS | 0.000 |" in text
-    assert "| a | 1.000 | 1.000 | 1.000 | 1.00 | 0.50 | 2.00 |" in text
+    assert "| a | 1.000 | 1.000 | 1.000 | 1.000 | 1.00 | 0.50 | 2.00 |" in text
     assert "other cells" not in text
 
 
 def test_widths_without_an_end_can_be_read_and_leave_the_mean_alone() -> None:
-    ones = dict.fromkeys(("BLEND", "C-WSPDIS", "WDRSIS", "WPDIS"), 1.0)
-    calm = Line("a", True, 3, ones, ones, 1.0, "DM", 0.0, 0.0, 0.9, 0.0, 0.0, ones, (1.0, 1.0), ones, ones)
-    wide = [{**ones, "WDRSIS": width} for width in (4.0, 9.2e60, 1000.0, float("inf"))]
-    made = [calm, *(replace(calm, cell=f"w{k}", width=width) for k, width in enumerate(wide))]
+    wide = [{**ONES, "WDRSIS": width} for width in (4.0, 9.2e60, 1000.0, float("inf"))]
+    made = [CALM, *(replace(CALM, cell=f"w{k}", width=width) for k, width in enumerate(wide))]
     text = headline_tables(made)
-    assert "| w0 | 1.000 | 1.000 | 1.000 | 4.00 | 1.00 | 1.00 |" in text
-    assert "| w1 | 1.000 | 1.000 | 1.000 | > 1,000 | 1.00 | 1.00 |" in text
-    assert "| w2 | 1.000 | 1.000 | 1.000 | 1000.00 | 1.00 | 1.00 |" in text
-    assert "| w3 | 1.000 | 1.000 | 1.000 | > 1,000 | 1.00 | 1.00 |" in text
+    assert "| w0 | 1.000 | 1.000 | 1.000 | 1.000 | 4.00 | 1.00 | 1.00 |" in text
+    assert "| w1 | 1.000 | 1.000 | 1.000 | 1.000 | > 1,000 | 1.00 | 1.00 |" in text
+    assert "| w2 | 1.000 | 1.000 | 1.000 | 1.000 | 1000.00 | 1.00 | 1.00 |" in text
+    assert "| w3 | 1.000 | 1.000 | 1.000 | 1.000 | > 1,000 | 1.00 | 1.00 |" in text
     # The cube root of 1 x 4 x 1,000; the median is of all five.
     assert "| 15.87 (2 above 1,000 left out; median of all 1000.00) | 1.00 | 1.00 |" in text
     assert "| width, geometric mean | 1.00 |" in text
@@ -111,3 +175,15 @@ def test_a_pole_on_a_cart() -> None:
     np.testing.assert_array_equal(log.states, again.states)
     # An episode that ends earlier ended by itself, and earned one for every step.
     np.testing.assert_array_equal(np.add.reduceat(log.rewards, log.offsets[:-1]), log.lengths)
+
+
+def test_the_command_makes_the_cells_that_are_named(tmp_path, monkeypatch, capsys) -> None:
+    some = {name: headline_study.headline_cells()[name] for name in ("graph, n = 128", CELL)}
+    monkeypatch.setattr(headline_study, "headline_cells", lambda: some)
+    study("headline", 2, 1, tmp_path, ["graph, n = 128"])
+    assert "| graph, n = 128 | well specified | 2 |" in capsys.readouterr().out
+    assert len(list(tmp_path.rglob("*.jsonl"))) == 1
+    with pytest.raises(dw.errors.OptionError, match=f"no cell 'random 8 x 3'.*{CELL}"):
+        study("headline", 2, 1, tmp_path, ["random 8 x 3"])
+    with pytest.raises(dw.errors.OptionError, match="cells of headline"):
+        study("cuts", 2, 1, tmp_path, [CELL])

@@ -74,3 +74,15 @@ def test_a_run_is_a_function_of_its_number_and_a_line_of_its_runs():
     table = study.markdown([line])
     assert table.count("| improve |") == 1
     assert "random 8 x 3" in table
+
+
+def test_what_lasts_longer_than_any_window_is_a_group_of_its_own():
+    names = [name for name in study.cells() if name.startswith("real: ")]
+    assert names == ["real: toxic dose", "real: pays 5 later", "real: graph"]
+    assert list(study.cells())[-3:] == names  # seeds of the others stay
+    made = study.run(names[0], 0)
+    line = study.summarised(names[0], [made])
+    assert line.group == "real"
+    # The model sees the good of a dose and not its harm: what is best by it is worse.
+    assert line.worse[study.OPTIMUM] == 1.0
+    assert "| real kinds (1): gain / best | worse, mean | at most |" in study.markdown([line])

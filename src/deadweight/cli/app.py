@@ -244,11 +244,12 @@ def study(
     runs: options.StudyRuns = 100,
     workers: options.Processes = 1,
     out: options.Results = Path("studies"),
+    only: options.StudyOnly = None,
 ) -> None:
     """Repeat a measurement of the documentation."""
     from deadweight.cli.study import study as run
 
-    run(name, runs, workers, out)
+    run(name, runs, workers, out, only or ())
 
 
 @app.command()

@@ -234,6 +234,9 @@ StudyName = Annotated[
     ),
 ]
 StudyRuns = Annotated[int, typer.Option(min=2, help="Logs of each problem.")]
+StudyOnly = Annotated[
+    list[str] | None, typer.Option(help="A cell of headline, as its table calls it; again for another.")
+]
 
 # Of `benchmark`.
 BenchmarkOnly = Annotated[str, typer.Option(help="Cases, separated by commas; all but the longest if none.")]

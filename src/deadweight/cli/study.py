@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,7 +13,7 @@ from deadweight.errors import OptionError, did_you_mean
 T = TypeVar("T")
 
 
-def study(name: str, runs: int, workers: int, out: Path) -> None:
+def study(name: str, runs: int, workers: int, out: Path, only: Sequence[str] = ()) -> None:
     """Make the runs that are not there yet, print the table, and write it beside them."""
     tables = {
         "automatic": _automatic,
@@ -30,7 +30,12 @@ def study(name: str, runs: int, workers: int, out: Path) -> None:
         raise OptionError(
             f"There is no study {name!r}.{did_you_mean(name, tables)}", fix=f"Studies: {', '.join(tables)}."
         )
-    tables[name](out / name, runs, workers)
+    if name == "headline":
+        headline(out / name, runs, workers, only)
+    elif only:
+        raise OptionError(f"--only chooses cells of headline; {name} has none.", fix="Leave --only out.")
+    else:
+        tables[name](out / name, runs, workers)
 
 
 def _automatic(folder: Path, runs: int, workers: int) -> None:
@@ -53,14 +58,21 @@ def _features(folder: Path, runs: int, workers: int) -> None:
     _show(folder, markdown(_told(study(folder, runs, workers, say), str)))
 
 
-def headline(folder: Path, runs: int, workers: int) -> None:
-    """BLEND and the rows beside it: coverage, width, error against the best single estimate, verdicts."""
+def headline(folder: Path, runs: int, workers: int, only: Sequence[str] = ()) -> None:
+    """BLEND and the rows beside it, in all cells or those named: coverage, width, error, verdicts."""
     from deadweight.studies.headline_study import headline_cells
     from deadweight.studies.headline_study import study as cells_of
     from deadweight.studies.headline_tables import write_headline
 
-    total = len(headline_cells())
-    for k, name in enumerate(cells_of(folder, runs, workers, tell=say), start=1):
+    known = headline_cells()
+    for name in only:
+        if name not in known:
+            raise OptionError(
+                f"headline has no cell {name!r}.{did_you_mean(name, known)}",
+                fix="A cell's name has its number of episodes, such as 'toxic dose, n = 400'.",
+            )
+    total = len(only or known)
+    for k, name in enumerate(cells_of(folder, runs, workers, only or None, say), start=1):
         say(f"{k} of {total} cells: {name}")
     tell(write_headline(folder, runs))
 

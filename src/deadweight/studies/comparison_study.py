@@ -25,6 +25,7 @@ from deadweight.results.comparison import Comparison
 from deadweight.studies.hard import hard_problems
 from deadweight.studies.headline_study import fresh_problems
 from deadweight.studies.problems import StudyProblem, study_problems
+from deadweight.studies.real_kinds import real_problems
 from deadweight.studies.runs import Stores, first_runs, make_runs, open_stores
 from deadweight.typing import FloatArray
 
@@ -54,6 +55,9 @@ FRESH = (
     "fixed horizon, 20 x 3",
     "hidden 12 x 3",
 )
+# Kinds that real logs have: what is hidden lasts longer than any window, and a plain one beside them.
+REAL = ("toxic dose", "pays 5 later", "graph")
+GROUPS = {"seen": PROBLEMS, "fresh": FRESH, "real": REAL}
 # In these the behaviour policy is counted from the log, and not given.
 COUNTED = ("river", "hidden 8 x 3", "late reward, 20 x 3", "random 15 x 3", "hidden 12 x 3")
 LONGEST = 50  # steps over which action values are taken where a problem has no horizon
@@ -200,11 +204,11 @@ def stores(out: Path) -> Stores:
 
 
 def markdown(lines: list[Line]) -> str:
-    """Means by number of policies, over the problems that were seen and over fresh ones, and every cell."""
+    """Means by number of policies, over the problems of each group, and every cell."""
     heads = ["policies", "problem", "logs", *COLUMNS, SHARE]
     rows = [heads, ["---:", "---", "---:", *["---:"] * (len(COLUMNS) + 1)]]
     for count in COUNTS:
-        for kind, problems in (("seen", PROBLEMS), ("fresh", FRESH)):
+        for kind, problems in GROUPS.items():
             some = [line for line in lines if line.policies == count and line.problem in problems]
             if not some:
                 continue
@@ -222,10 +226,16 @@ def _cells_of(means: dict[str, float]) -> list[str]:
 
 @cache
 def _cells() -> dict[str, StudyProblem]:
-    found = (*study_problems(), *hard_problems(), *fresh_problems())
+    found = (*study_problems(), *hard_problems(), *fresh_problems(), *real_problems(REAL))
     known = {problem.name: problem for problem in found if isinstance(problem, StudyProblem)}
-    named = {name: _named(known[name], name) for name in (*PROBLEMS, *FRESH)}
-    return {f"{name} x {count}": named[name] for count in COUNTS for name in named}
+    named = {name: _named(known[name], name) for some in GROUPS.values() for name in some}
+    # Those that came later come last: seeds depend on the order.
+    return {
+        f"{name} x {count}": named[name]
+        for some in ((*PROBLEMS, *FRESH), REAL)
+        for count in COUNTS
+        for name in some
+    }
 
 
 def _named(cell: StudyProblem, name: str) -> StudyProblem:

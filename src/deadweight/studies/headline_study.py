@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,20 +18,28 @@ import numpy as np
 
 from deadweight.domains import stochastic_lift
 from deadweight.estimate import evaluate
+from deadweight.estimating import answered_table
+from deadweight.log.trajectories import Trajectories
 from deadweight.negligible.extremes import DropWarning
 from deadweight.policy.behaviour import estimate_behaviour
 from deadweight.policy.policies import TabularPolicy
+from deadweight.question.asking import ask
+from deadweight.question.core import Question
+from deadweight.question.learned_behaviour import fit_behaviour
 from deadweight.records import digest
 from deadweight.studies.cartpole import BinnedCartpole
 from deadweight.studies.hard import endless, frailty, hard_problems, late_reward, previous_action
 from deadweight.studies.interval_coverage import cells as old_cells
+from deadweight.studies.magic import magic
 from deadweight.studies.problems import StudyProblem, hidden, random_problem
 from deadweight.studies.real_kinds import Cell, Confounded, InFeatures, Kind, real_cells
 from deadweight.studies.runs import Stores, make_runs, store_of
 from deadweight.verdict import verdict
 
 SEED = 2029
-NAMES = ("BLEND", "BEHAVIOUR", "DM", "WIS", "WPDIS", "C-WSPDIS", "WDR", "WDRSIS")
+LEVEL = 0.95
+MAGIC_SEED = 2016
+NAMES = ("BLEND", "BEHAVIOUR", "DM", "LIN", "WIS", "WPDIS", "C-WSPDIS", "WDR", "WDRSIS")
 # Estimates that a mix has beside those of the table.
 ALSO = ("WIN3", "WIN2")
 # Rows whose automatic drop is compared with the free one.
@@ -94,25 +102,59 @@ def measured(task: Task, seed: np.random.SeedSequence) -> dict[str, Any]:
     log = task.sample(seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DropWarning)
-        table = evaluate(log, task.pi_e, task.pi_b, NAMES, background=False)
+        question = ask(log, task.pi_e, task.pi_b)
+        table, _ = answered_table(question, NAMES, "auto", None, "auto", LEVEL)
         free = evaluate(log, task.pi_e, task.pi_b, DROPPED, drop="auto:free", interval=None)
-        null = evaluate(log, task.pi_b, estimate_behaviour(log), ["BEHAVIOUR", "BLEND"], background=False)
-    mix = table["BLEND"].blend
+        null = evaluate(log, *_same_policy(task, log), ["BEHAVIOUR", "BLEND"], background=False)
+    headline = table["BLEND"]
+    mix = headline.blend
     assert mix is not None
     parts = {part.name: part.value for part in mix.parts}
     before = {one: verdict(table[one], table["BEHAVIOUR"]).answer for one in BEFORE}
     return {
         "rows": {one: [table[one].value, *(table[one].interval or ())] for one in table},
         "parts": {one: parts[one] for one in ALSO if one in parts},
+        "shares": mix.shares,
+        "magic": magic(question, np.random.default_rng(MAGIC_SEED)),
         "free": {one: free[one].value for one in DROPPED},
-        "contradicted": "contradicted" in table["BLEND"].flags,
+        "flags": list(headline.flags),
         "infinite": "infinite-variance" in table["WPDIS"].flags,
         "error": table["DM"].std_error,
-        "misfit": "model-misfit" in table["BLEND"].flags,
         "verdict": judged(table.verdict.answer, task.values),
         "before": {one: judged(answer, task.values) for one, answer in before.items()},
         "null": null.verdict.answer,
+        "evidence": evidence_of(question),
     }
+
+
+def _same_policy(task: Task, log: Trajectories) -> tuple[Any, Any]:
+    """The old policy as a new one, and as it is known from the log itself."""
+    if not log.has_states:
+        return task.pi_b, fit_behaviour(log, candidates=["logit"], seed=0)
+    counted = estimate_behaviour(log)
+    return (task.pi_b if isinstance(task.pi_b, TabularPolicy) else counted), counted
+
+
+def evidence_of(question: Question) -> dict[str, Any]:
+    """What the mix of a question was made of, as far as it is numbers: other rules can be tried on it."""
+    made = next(one for one in question.paths.values() if is_dataclass(one) and hasattr(one, "covariance"))
+    found = {one.name: getattr(made, one.name) for one in fields(made)}
+    size = len(found["names"])
+    return {name: _kept(value) for name, value in found.items() if _is_kept(value, size)}
+
+
+def _is_kept(value: object, size: int) -> bool:
+    if isinstance(value, np.ndarray):
+        return all(length == size for length in value.shape)
+    words = isinstance(value, tuple) and all(isinstance(one, str) for one in value)
+    return words or isinstance(value, bool | int | float | str)
+
+
+def _kept(value: Any) -> Any:
+    """With twelve digits, which is all that a replay needs."""
+    if isinstance(value, np.ndarray | tuple):
+        return [_kept(one) for one in value]
+    return float(f"{value:.12g}") if isinstance(value, float) else value
 
 
 def judged(answer: str, values: tuple[float, float]) -> str:

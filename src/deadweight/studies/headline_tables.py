@@ -7,7 +7,7 @@ that of an interval would be which knows its error. The best single estimate is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,16 +19,19 @@ from deadweight.blend.mixing import NORMAL
 from deadweight.studies import headline_study
 from deadweight.studies.coverage_tables import markdown
 from deadweight.studies.headline_study import ALSO, BEFORE, DROPPED, stores
-from deadweight.studies.real_kinds import Cell
+from deadweight.studies.interval_coverage import cells as old_cells
+from deadweight.studies.real_kinds import Cell, Kind
 from deadweight.studies.runs import first_runs
 from deadweight.typing import FloatArray
 
-ROWS = ("BLEND", "C-WSPDIS", "WDRSIS", "WPDIS")
-SINGLE = ("DM", "WIS", "WPDIS", "C-WSPDIS", "WDR", "WDRSIS")
+ROWS = ("BLEND", "C-WSPDIS", "WDRSIS", "WPDIS", "LIN")
+SINGLE = ("DM", "LIN", "WIS", "WPDIS", "C-WSPDIS", "WDR", "WDRSIS")
 # What an anchored or free automatic drop is compared with.
 UNDROPPED = {"C-WSPDIS": "WPDIS", "WDRSIS": "WDR"}
 # What is asked of a coverage.
 ASKED = 0.93
+# Kinds in which no interval is asked to hold the truth: of confounded logs only that no verdict is wrong.
+APART: tuple[Kind, ...] = ("exception", "confounded")
 # In a log with hardly more than one effective episode an interval has no end to speak of, and one such log
 # makes the mean width of a cell as large as it likes. Beyond this a width is not a number to read.
 WIDEST = 1000.0
@@ -48,6 +51,8 @@ class Line:
       before: shares of right verdicts by the headlines of earlier versions.
       noise: standard error of DM over the standard deviation of its values: mean, and root mean square.
       free, anchored: MSE of automatic drops over that of the undropped estimate, by name.
+      kind: of the cell.
+      lin, magic: MSE of LIN and of MAGIC over that of the best single estimate.
     """
 
     cell: str
@@ -66,6 +71,9 @@ class Line:
     noise: tuple[float, float]
     free: dict[str, float]
     anchored: dict[str, float]
+    kind: Kind
+    lin: float
+    magic: float
 
 
 def lines(out: Path, runs: int | None = None) -> list[Line]:
@@ -84,6 +92,7 @@ def _line(name: str, cell: Cell, made: list[dict[str, Any]]) -> Line:
         if all(one in record["parts"] for record in made):
             errors[one] = float(np.mean([(record["parts"][one] - truth) ** 2 for record in made]))
     best = min((one for one in errors if one in (*SINGLE, *ALSO)), key=errors.__getitem__)
+    errors["MAGIC"] = float(np.mean([(record["magic"] - truth) ** 2 for record in made]))
     free = {one: float(np.mean([(record["free"][one] - truth) ** 2 for record in made])) for one in DROPPED}
     verdicts = [record["verdict"] for record in made]
     return Line(
@@ -96,7 +105,7 @@ def _line(name: str, cell: Cell, made: list[dict[str, Any]]) -> Line:
         width={one: _width(rows[one], errors[one]) for one in ROWS},
         error=errors["BLEND"] / errors[best],
         best=best,
-        contradicted=float(np.mean([record["contradicted"] for record in made])),
+        contradicted=float(np.mean(["contradicted" in record["flags"] for record in made])),
         infinite=float(np.mean([record["infinite"] for record in made])),
         right=verdicts.count("right") / len(made),
         wrong=verdicts.count("wrong") / len(made),
@@ -105,6 +114,9 @@ def _line(name: str, cell: Cell, made: list[dict[str, Any]]) -> Line:
         noise=_noise([record["error"] for record in made], rows["DM"][:, 0]),
         free={one: free[one] / errors[UNDROPPED[one]] for one in DROPPED},
         anchored={one: errors[one] / errors[UNDROPPED[one]] for one in DROPPED},
+        kind=cell.kind,
+        lin=errors["LIN"] / errors[best],
+        magic=errors["MAGIC"] / errors[best],
     )
 
 
@@ -140,12 +152,14 @@ def headline_tables(found: list[Line]) -> str:
 
 
 def _main(title: str, some: list[Line]) -> str:
-    heads = [title, "logs", "coverage", "width", "MSE over best", "best", "contradicted"]
+    heads = [title, "kind", "logs", "coverage", "width", "MSE over best", "LIN", "MAGIC", "best"]
+    heads += ["contradicted"]
     heads += ["right", *(f"right {one}" for one in BEFORE), "wrong", '"better" at pi_e = pi_b']
     rows = [
         [
-            *(line.cell, str(line.runs), f"{line.coverage['BLEND']:.3f}", shown_width(line.width["BLEND"])),
-            *(f"{line.error:.2f}", line.best),
+            *(line.cell, line.kind, str(line.runs), f"{line.coverage['BLEND']:.3f}"),
+            shown_width(line.width["BLEND"]),
+            *(f"{line.error:.2f}", f"{line.lin:.2f}", f"{line.magic:.2f}", line.best),
             *(f"{share:.2f}" for share in (line.contradicted, line.right, *line.before.values())),
             *(f"{share:.3f}" for share in (line.wrong, line.null)),
         ]
@@ -162,10 +176,12 @@ def _middle(some: list[Line]) -> list[str]:
         *(
             "**geometric means, mean shares**",
             "",
+            "",
             f"{np.mean([line.coverage['BLEND'] for line in some]):.3f}",
         ),
         *(mean_width(line.width["BLEND"] for line in some),),
-        *(f"{geometric(line.error for line in some):.2f}", ""),
+        *(f"{geometric(ratios):.2f}" for ratios in _ratios(some)),
+        "",
         *(f"{np.mean(column):.2f}" for column in (*shares, *before)),
         *(f"{np.mean(column):.3f}" for column in rare),
     ]
@@ -173,11 +189,17 @@ def _middle(some: list[Line]) -> list[str]:
 
 def _worst(some: list[Line]) -> list[str]:
     return [
-        *("**worst**", "", f"{min(line.coverage['BLEND'] for line in some):.3f}"),
-        *(shown_width(max(line.width["BLEND"] for line in some)), f"{max(line.error for line in some):.2f}"),
+        *("**worst**", "", "", f"{min(line.coverage['BLEND'] for line in some):.3f}"),
+        shown_width(max(line.width["BLEND"] for line in some)),
+        *(f"{max(ratios):.2f}" for ratios in _ratios(some)),
         *("", "", "", *("" for _ in BEFORE)),
         *(f"{max(line.wrong for line in some):.3f}", f"{max(line.null for line in some):.3f}"),
     ]
+
+
+def _ratios(some: list[Line]) -> list[list[float]]:
+    """MSE over best of BLEND, of LIN and of MAGIC."""
+    return [[getattr(line, one) for line in some] for one in ("error", "lin", "magic")]
 
 
 def _rows(title: str, some: list[Line]) -> str:
@@ -204,27 +226,76 @@ def _rows(title: str, some: list[Line]) -> str:
 
 
 def _all(found: list[Line]) -> str:
-    """All cells in a few numbers."""
-    good = sum(line.coverage["BLEND"] >= ASKED for line in found)
-    calm = [line.width["BLEND"] for line in found if line.contradicted < 0.5]
-    right = float(np.mean([line.right for line in found]))
+    """What is asked of the headline, in a few numbers: of all cells, of those that were seen, of others."""
+    groups = {
+        "all cells": found,
+        "chosen on": [line for line in found if line.tuned],
+        "others": [line for line in found if not line.tuned],
+    }
+    columns = [_facts(some) for some in groups.values()]
+    rows = [[name, *(column[name] for column in columns)] for name in columns[0]]
+    return markdown(["", *groups], rows)
+
+
+def _facts(some: list[Line]) -> dict[str, str]:
+    fair = [line for line in some if line.kind not in APART]
+    good = sum(line.coverage["BLEND"] >= ASKED for line in fair)
+    right = float(np.mean([line.right for line in some])) if some else float("nan")
+    known = old_cells()
     facts = {
-        f"cells with a coverage of {ASKED} or more": f"{good} of {len(found)}",
-        "lowest coverage": f"{min(line.coverage['BLEND'] for line in found):.3f}",
-        "width, geometric mean": mean_width(line.width["BLEND"] for line in found),
-        "widest where less than half of the logs are contradicted": f"{max(calm, default=float('nan')):.2f}",
-        "MSE over best, geometric mean": f"{geometric(line.error for line in found):.2f}",
-        "MSE over best, worst": f"{max(line.error for line in found):.2f}",
-        "wrong verdicts": f"{np.mean([line.wrong for line in found]):.4f}",
-        '"better" at pi_e = pi_b, mean': f"{np.mean([line.null for line in found]):.4f}",
-        '"better" at pi_e = pi_b, most in a cell': f"{max(line.null for line in found):.3f}",
+        f"cells with a coverage of {ASKED} or more": f"{good} of {len(fair)}" + _percent(good, len(fair)),
+        "lowest coverage": _extreme(min, fair, lambda line: line.coverage["BLEND"], "{:.3f}"),
+        "coverage of exceptions": ", ".join(
+            f"{line.coverage['BLEND']:.3f} ({line.cell})" for line in some if line.kind in APART
+        ),
+        "width, geometric mean": mean_width(line.width["BLEND"] for line in some),
+        "widest where less than half of the logs are contradicted": _extreme(
+            max, [line for line in some if line.contradicted < 0.5], lambda line: line.width["BLEND"]
+        ),
+    }
+    for title, kinds in (
+        ("well specified", [line for line in some if line.kind == "well specified"]),
+        ("all kinds", some),
+    ):
+        facts[f"MSE over best, {title}, geometric mean"] = f"{geometric(line.error for line in kinds):.2f}"
+        facts[f"MSE over best, {title}, worst"] = _extreme(max, kinds, lambda line: line.error)
+        facts[f"MSE of MAGIC over best, {title}"] = f"{geometric(line.magic for line in kinds):.2f}"
+    facts |= {
+        "wrong verdicts, exceptions apart": _mean([line.wrong for line in fair], "{:.4f}"),
+        "wrong verdicts, most in a cell": _extreme(max, fair, lambda line: line.wrong, "{:.3f}"),
+        "wrong verdicts in confounded cells": _extreme(
+            max, [line for line in some if line.kind == "confounded"], lambda line: line.wrong, "{:.3f}"
+        ),
+        '"better" at pi_e = pi_b, mean': _mean([line.null for line in some], "{:.4f}"),
+        '"better" at pi_e = pi_b, most in a cell': _extreme(max, some, lambda line: line.null, "{:.3f}"),
         "right verdicts": f"{right:.3f}",
+        f"right verdicts in the {len(known)} oldest cells": _mean(
+            [line.right for line in some if line.cell in known], "{:.3f}"
+        ),
     }
     for one in BEFORE:
-        share = float(np.mean([line.before[one] for line in found]))
+        share = float(np.mean([line.before[one] for line in some])) if some else float("nan")
         times = f" ({right / share:.2f} times as many by BLEND)" if share > 0 else ""
         facts[f"right verdicts by {one}"] = f"{share:.3f}{times}"
-    return markdown(["all cells", ""], [[name, value] for name, value in facts.items()])
+    return facts
+
+
+def _percent(part: int, total: int) -> str:
+    return f" ({part / total:.1%})" if total else ""
+
+
+def _mean(values: list[float], form: str) -> str:
+    return form.format(np.mean(values)) if values else ""
+
+
+def _extreme(
+    which: Callable[..., Line], some: list[Line], value: Callable[[Line], float], form: str = "{:.2f}"
+) -> str:
+    """The lowest or highest of some lines, and whose it is; nothing where there are no lines."""
+    if not some:
+        return ""
+    found = which(some, key=value)
+    return f"{form.format(value(found))} ({found.cell})"
 
 
 def _drops(title: str, some: list[Line]) -> str:

@@ -25,6 +25,7 @@ from deadweight.policy.policies import TabularPolicy
 from deadweight.studies.hard import hard_problems
 from deadweight.studies.policy_learners import candidate_that_passed, model_optimum, spibb
 from deadweight.studies.problems import StudyProblem, random_problem, study_problems
+from deadweight.studies.real_kinds import real_problems
 from deadweight.studies.runs import first_runs, make_runs, open_stores
 from deadweight.typing import FloatArray
 
@@ -36,6 +37,9 @@ VARIANTS = (OURS, "caution 1", "strict", "without the gate", *ALTERNATIVES)
 LOSS = 0.03
 CLOSE = "near-optimal"
 HARD = "hard"
+# What is hidden lasts longer than any window; and a plain problem beside them.
+REAL = "real"
+REAL_KINDS = ("toxic dose", "pays 5 later", "graph")
 # A policy is worse if it loses more than rounding.
 ROUNDING = 1e-9
 
@@ -72,7 +76,7 @@ def _best_values(mdp: TabularMDP, horizon: int) -> FloatArray:
 
 @cache
 def cells() -> dict[str, StudyProblem]:
-    """All problems: those of the other studies, six with a near-optimal pi_b, and those that break rules."""
+    """Those of the other studies, six with a near-optimal pi_b, those that break rules, and real kinds."""
     some = {problem.name: problem for problem in study_problems()}
     named = {
         "stochastic lift 11": 1000,
@@ -86,7 +90,8 @@ def cells() -> dict[str, StudyProblem]:
     ]
     close.append(near_optimal(f"{CLOSE}: random 12 x 3", random_problem(12, 3, 15, seed=41), 300))
     hard = [replace(problem, name=f"{HARD}: {problem.name}") for problem in hard_problems()]
-    return {**some, **{problem.name: problem for problem in [*close, *hard]}}
+    real = [replace(problem, name=f"{REAL}: {problem.name}") for problem in real_problems(REAL_KINDS)]
+    return {**some, **{problem.name: problem for problem in [*close, *hard, *real]}}
 
 
 def learn_all(log: Trajectories, pi_b: TabularPolicy, seed: int) -> dict[str, FloatArray]:
@@ -145,8 +150,8 @@ class Line:
 
     @property
     def group(self) -> str:
-        """Whether pi_b is near-optimal, or the problem hard; empty for the others."""
-        return next((group for group in (CLOSE, HARD) if self.problem.startswith(f"{group}: ")), "")
+        """Whether pi_b is near-optimal, the problem hard or of a real kind; empty for the others."""
+        return next((group for group in (CLOSE, HARD, REAL) if self.problem.startswith(f"{group}: ")), "")
 
     def relative(self, variant: str) -> float:
         """The gain as a share of the best alternative's; NaN where no alternative gains anything."""
@@ -178,17 +183,21 @@ def summarised(name: str, made: list[dict[str, Any]]) -> Line:
 
 def markdown(lines: list[Line]) -> str:
     """A table of the variants over all problems, and one of the problems."""
-    usual, close, hard = ([line for line in lines if line.group == group] for group in ("", CLOSE, HARD))
+    groups = ("", CLOSE, HARD, REAL)
+    usual, close, hard, real = ([line for line in lines if line.group == group] for group in groups)
     heads = ["", f"gain / best alternative ({len(usual)} problems)", "runs worse than pi_b, mean", "at most"]
     heads += ["states changed", f"near-optimal pi_b ({len(close)}): worse, mean", "at most"]
     heads += [f"hard ({len(hard)}): gain / best", "worse, mean", "at most"]
-    rows = [_variant_row(variant, usual, close, hard) for variant in VARIANTS]
+    heads += [f"real kinds ({len(real)}): gain / best", "worse, mean", "at most"]
+    rows = [_variant_row(variant, usual, close, hard, real) for variant in VARIANTS]
     below = ["problem", *(f"{variant}: gain (worse)" for variant in (OURS, *ALTERNATIVES))]
     tables = [_table(heads, rows), _table(below, [_problem_row(line) for line in lines])]
     return "\n".join(tables)
 
 
-def _variant_row(variant: str, usual: list[Line], close: list[Line], hard: list[Line]) -> list[str]:
+def _variant_row(
+    variant: str, usual: list[Line], close: list[Line], hard: list[Line], real: list[Line]
+) -> list[str]:
     return [
         variant,
         _mean([line.relative(variant) for line in usual]),
@@ -197,6 +206,8 @@ def _variant_row(variant: str, usual: list[Line], close: list[Line], hard: list[
         *_mean_and_worst([line.worse[variant] for line in close]),
         _mean([line.relative(variant) for line in hard]),
         *_mean_and_worst([line.worse[variant] for line in hard]),
+        _mean([line.relative(variant) for line in real]),
+        *_mean_and_worst([line.worse[variant] for line in real]),
     ]
 
 

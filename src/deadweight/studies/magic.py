@@ -86,8 +86,7 @@ def _least(matrix: FloatArray) -> FloatArray:
 
     scale = float(np.trace(matrix)) / len(matrix)
     if not scale > 0:  # they all agree in every episode
-        return np.eye(len(matrix))[-1]
+        return np.append(np.zeros(len(matrix) - 1), 1.0)
     size, vectors = np.linalg.eigh(matrix / scale)
     root = csr_array(vectors * np.sqrt(np.maximum(size, 0.0)))
-    found: FloatArray = solve_simplex_qp(root, RIDGE).x
-    return found
+    return solve_simplex_qp(root, RIDGE).x

@@ -8,7 +8,7 @@ looked at while a rule is chosen; the others are of the same kinds, with other p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -70,7 +70,7 @@ def real_cells() -> list[Cell]:
             seen_once("seen once, 2 x 100 x 8", 100, 8, 2, seed=56, episodes=350),
         ],
         "features": [
-            InFeatures("xor of features", 2, SIDES, steps=1, episodes=400, others=2, signs=True),
+            InFeatures("xor of features", 2, SIDES, steps=5, episodes=300, signs=True),
             InFeatures("interaction of features", 2, (-1.5, -0.5, 0.5, 1.5), steps=3, episodes=300),
         ],
         "heavy tails": [
@@ -100,7 +100,7 @@ def real_cells() -> list[Cell]:
             model_win(256),
         ],
         "features": [
-            InFeatures("xor of features, 3 steps", 2, SIDES, steps=3, episodes=250, others=3, signs=True),
+            InFeatures("xor of features, 6 steps", 2, SIDES, steps=6, episodes=250, signs=True),
             InFeatures("interaction of three features", 3, (-1.0, 0.0, 1.0), steps=1, episodes=500),
         ],
         "heavy tails": [
@@ -117,6 +117,12 @@ def real_cells() -> list[Cell]:
         for kind, tasks in half.items()
         for task in tasks
     ]
+
+
+def real_problems(names: Sequence[str]) -> list[StudyProblem]:
+    """Those of these names, which have nothing but what is hidden to set them apart from other problems."""
+    known = {cell.task.name: cell.task for cell in real_cells() if isinstance(cell.task, StudyProblem)}
+    return [known[name] for name in names]
 
 
 def with_memory(

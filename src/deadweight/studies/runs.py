@@ -45,7 +45,15 @@ def store_of(folder: Path, study: str, cell: str, settings: str) -> Store:
 def _parts(cell: StudyProblem) -> Iterator[object]:
     """Everything that the logs of a cell, and what is estimated from them, depend on."""
     mdp = cell.problem.mdp
-    yield from (cell.episodes, cell.shown, mdp.horizon, mdp.r, mdp.d0, mdp.transition_rewards)
+    yield from (
+        cell.episodes,
+        cell.shown,
+        repr(cell.noise),
+        mdp.horizon,
+        mdp.r,
+        mdp.d0,
+        mdp.transition_rewards,
+    )
     yield from (mdp.P.data, mdp.P.indices, mdp.P.indptr)
     yield from (cell.problem.pi_e.probs, cell.problem.pi_b.probs)
 
