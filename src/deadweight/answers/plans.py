@@ -103,7 +103,7 @@ class Plan:
             return partial(returns, family.gamma)
         if not isinstance(family, ProductFamily) or self.estimator.is_weighted:
             return None
-        return partial(plain_sums, family)
+        return partial(_plain_sums, family)
 
     @once
     def starts(self) -> StartFamily | None:
@@ -195,8 +195,7 @@ def returns(gamma: float, block: Block) -> FloatArray:
     return block.returns(gamma)
 
 
-def plain_sums(family: ProductFamily, block: Block) -> FloatArray:
-    """(m,) the terms of a plain mean, as a `Compute` once the family is given."""
+def _plain_sums(family: ProductFamily, block: Block) -> FloatArray:
     total = np.zeros(block.n)
     for terms in family.terms(block):
         product = times(terms.weights, terms.values)

@@ -38,6 +38,8 @@ FEW_EPISODES = 10.0
 TWICE = 12.0
 # A difference of so many standard errors is bias, and where the model is known to be wrong.
 BIASED, SUSPECTED = 3.0, 1.5
+# The bias of the model that leaving out folds shows, times this, is the least that in-sample estimates have.
+SHARED = 2.0
 # Differences smaller than this, relative to the values compared, are rounding.
 ROUNDING = 1e-9
 
@@ -126,7 +128,8 @@ class Candidates:
         """Of a candidate, as the mix so far and every candidate before it show."""
         own = self.unit[name]
         before = [self.unit[other] for other in self.order[: self.order.index(name)]]
-        return max(self._squared_bias(own - other, name) for other in (mix, *before))
+        least = (SHARED * self.evidence.shared_bias) ** 2 if self.order[0] == CROSS_FITTED else 0.0
+        return max(least, *(self._squared_bias(own - other, name) for other in (mix, *before)))
 
     def _squared_bias(self, difference: FloatArray, name: str) -> float:
         squared, variance = self.apart(difference) ** 2, self.variance(difference)

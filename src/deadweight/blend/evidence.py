@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from deadweight.answers.given_model import has_given_model
 from deadweight.answers.influences import Job, one_pass
 from deadweight.answers.known_values import known_values
 from deadweight.answers.misfit import Misfit
-from deadweight.answers.plans import plain_sums, plan_of
+from deadweight.answers.plans import plan_of
 from deadweight.basics.progress import unforeseen_passes
 from deadweight.blend.candidates import (
     BY_EPISODE,
@@ -36,7 +36,7 @@ from deadweight.blend.evidence_sums import (
     joint_moments,
     joint_rows,
 )
-from deadweight.estimators.builders import doubly_robust_by, linear_by
+from deadweight.estimators.builders import doubly_robust_by
 from deadweight.estimators.direct import DirectByRow, Episodes, Together
 from deadweight.estimators.family import Summed
 from deadweight.estimators.full_influence import (
@@ -65,6 +65,8 @@ from deadweight.typing import FloatArray
 from deadweight.values.crossfit import FOLDS
 
 LONGEST_WINDOW = 3
+# Sums of ratios that are rarely large have a few episodes that decide, and Kish's size does not see them.
+SEEN_OF_LINEAR = 0.5
 # By name, those that are estimates of a table as well.
 OF_TABLE = ("LIN", "DM", "BEHAVIOUR", BY_STEP, BY_EPISODE)
 # Those that weights of whole episodes carry.
@@ -73,17 +75,16 @@ _WEIGHTED = (*FULL_WEIGHTS, *WITHOUT_MODEL)
 
 @dataclass(frozen=True, eq=False)
 class _Piece:
-    """An estimate with its starts."""
+    """A self-normalised estimate with its starts."""
 
     name: str
     family: ProductFamily
     values: Values[Field]
     shape: tuple[int, int]
-    weighted: bool = True
 
     @property
-    def summed(self) -> Summed:
-        return SelfNormalised(self.family) if self.weighted else self.family
+    def summed(self) -> SelfNormalised:
+        return SelfNormalised(self.family)
 
     @cached_property
     def starts(self) -> StartFamily | None:
@@ -242,9 +243,9 @@ class Gatherer:
         return ("DM",) if has_given_model(self.question) else ()
 
     def _size_of_linear(self) -> float:
-        """Effective episodes of the weights of LIN: the mean of their squares is theirs, their mean is 1."""
+        """Effective episodes of the weights of LIN, of mean 1; they are seen half as well as products are."""
         found = self.answers.found(self.of_log)
-        return float(self.question.n / max(found.squares / found.steps, 1.0))
+        return float(SEEN_OF_LINEAR * self.question.n / max(found.squares / found.steps, 1.0))
 
     def _missing(self) -> float:
         """The range of returns by as much of it as weights of whole episodes fall short of their mean, 1."""
@@ -280,8 +281,6 @@ class Gatherer:
         if values is not None:
             family = doubly_robust_by(question, self.plans["LIN"].weighting, values)
             pieces.append(_Piece(CROSS_FITTED, family, values, shape))
-            family = linear_by(question, self.plans["LIN"].weighting, values)
-            pieces.append(_Piece("LIN cross-fitted", family, values, shape, False))
         return pieces
 
     def _finished(self) -> list[tuple[float, Influence]]:
@@ -290,12 +289,13 @@ class Gatherer:
         with_model: list[tuple[int, WithModel]] = []
         for number, piece in enumerate(self.pieces):
             sums = self.answers.found(piece.summed)
-            fit = piece.family.finish(sums, piece.weighted)
-            own, starts = fit.influence or partial(plain_sums, piece.family), piece.starts
+            fit = piece.family.finish(sums, weighted=True)
+            own, starts = fit.influence, piece.starts
+            assert own is not None  # they are all self-normalised
             found.append((fit.value, own))
             if starts is not None:
                 with_sums = (starts, self.answers.found(starts))
-                with_model.append((number, WithModel(own, sums, piece.weighted, with_sums, piece.values.fits)))
+                with_model.append((number, WithModel(own, sums, True, with_sums, piece.values.fits)))
         full = full_influences([one for _, one in with_model])
         for (number, _), influence in zip(with_model, full, strict=True):
             found[number] = found[number][0], influence

@@ -11,13 +11,14 @@ bias as `blend.candidates` sees it:
 The half-width allows for noise on both sides, or for the contradiction E and noise on one side (a bias goes
 one way only), whichever is more:
 
-.. math:: h = \max(2.5 \, s, \; 2.1 \, s + E), \qquad s^2 = \mathrm{Var}(X) + v_u
+.. math:: h = \max(2.5 \, s, \; 2.1 \, s + E), \qquad s^2 = \mathrm{Var}(X) + 1.5 \, v_u
 
 with v_u for what the model hardly saw. E is the most by which any of the estimates differs from the mix
 beyond noise (half of it for a model that is shown to be wrong), or the bias that all of them share in a
-sparse log, as leaving out folds of it shows. A model that does not fit the log leaves weights alone, and then
-E is what episodes may hold that the log does not have: where weights of mean 1 add up to less, that share of
-the range of returns.
+sparse log, as leaving out folds of it shows; and in such a log all of the distance to cross-fitted
+WDR counts, which does not share it. A model that does not fit the log leaves weights alone, and then E is what episodes
+may hold that the log does not have: where weights of mean 1 add up to less, that share of the range of
+returns.
 
 Where a few episodes count for far more than the rest, the mean of a log is too small, and so is its standard
 error, whenever one of them is missing. s is then larger on the side where they are missing, by the factor of
@@ -34,7 +35,13 @@ from __future__ import annotations
 import math
 from functools import cached_property
 
-from deadweight.blend.candidates import BASELINE, SECOND_OPINION, Candidates, Evidence
+from deadweight.blend.candidates import (
+    BASELINE,
+    CROSS_FITTED,
+    SECOND_OPINION,
+    Candidates,
+    Evidence,
+)
 from deadweight.inference.student_t import t_error
 from deadweight.results.blend import Blend, Part
 from deadweight.typing import FloatArray
@@ -47,6 +54,11 @@ SHOWN_WRONG = 0.5
 SAME = 1e-12
 # Standard errors of a half-width at 95 %, and of what a normal distribution would have there.
 WIDTH, NORMAL = 2.5, 1.959963984540054
+# How much of the variance of what the model hardly saw counts.
+UNSEEN = 1.5
+# A log is sparse if leaving out a fold, or what the model hardly saw, moves the value by more than these
+# shares of a standard error: then everything fitted in-sample may share a bias.
+SPARSE_BIAS, SPARSE_UNSEEN = 0.3, 0.7
 # Influences that are more skewed than this have intervals of two different sides.
 SKEWED = 3.0
 
@@ -69,7 +81,7 @@ class Mixture:
         shares = {name: float(mix[evidence.names.index(name)]) for name in candidates.order}
         return Blend(
             float(mix @ evidence.values),
-            math.sqrt(max(float(mix @ evidence.covariance @ mix), 0.0)),
+            self.std_error,
             min(own),
             shares,
             contradiction,
@@ -113,7 +125,7 @@ class Mixture:
         counted in the same log, an estimate follows the mean return less closely than its influence says.
         """
         candidates, mean = self.candidates, self.candidates.unit[BASELINE]
-        unseen = 0.0 if candidates.by_weights else self.evidence.unseen_variance
+        unseen = 0.0 if candidates.by_weights else UNSEEN * self.evidence.unseen_variance
         gain = max(candidates.variance(self.mix - mean), candidates.variance(mean))
         return candidates.variance(self.mix) + unseen, gain + unseen
 
@@ -144,6 +156,19 @@ class Mixture:
         third = float(((thirds @ mix) @ mix) @ mix)
         return third / variance**1.5 if variance > 0.0 else math.nan
 
+    @property
+    def std_error(self) -> float:
+        """Of the mix, by influences alone."""
+        return math.sqrt(max(float(self.mix @ self.evidence.covariance @ self.mix), 0.0))
+
+    @cached_property
+    def is_sparse(self) -> bool:
+        """Whether all that was fitted in-sample may share a bias."""
+        if self.candidates.by_weights:
+            return False
+        bias, unseen = abs(self.evidence.shared_bias), math.sqrt(self.evidence.unseen_variance)
+        return bias > SPARSE_BIAS * self.std_error or unseen > SPARSE_UNSEEN * self.std_error
+
     @cached_property
     def _parts(self) -> tuple[Part, ...]:
         """The estimates with their shares, and what the interval allows for their distance from the mix."""
@@ -151,7 +176,8 @@ class Mixture:
         for name in candidates.witnesses:
             own = candidates.unit[name]
             beyond = candidates.beyond_noise(self.mix - own, CONTRADICTING)
-            if name == SECOND_OPINION:  # two models of one log share its noise
+            # Two models of one log share its noise, and what saw its own episodes shares a bias.
+            if name == SECOND_OPINION or (name == CROSS_FITTED and self.is_sparse):
                 beyond = candidates.apart(self.mix - own)
             if name in ("DM", SECOND_OPINION) and candidates.shows_wrong(candidates.order[0], name):
                 beyond *= SHOWN_WRONG

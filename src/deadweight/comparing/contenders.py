@@ -32,9 +32,6 @@ from deadweight.sums.blocks import Block
 from deadweight.sums.fields import Field
 from deadweight.typing import FloatArray
 
-# A log is sparse for a policy if leaving out a fold, or what the model hardly saw, moves its value by more
-# than these shares of a standard error: then everything fitted in-sample may share a bias.
-SPARSE_BIAS, SPARSE_UNSEEN = 0.3, 0.7
 # What has no such bias, and how far it lies is then allowed for in full.
 OUT_OF_SAMPLE = (CROSS_FITTED, "WPDIS")
 
@@ -153,17 +150,14 @@ def _of_blend(question: Question, evidence: Evidence) -> Contender:
         for place, name in enumerate(names)
         if name in wanted
     }
-    error = float(np.sqrt(own @ own / (n * max(n - 1, 1))))
     unseen = evidence.unseen if model else None
-    weight = 0.0 if unseen is None else float(np.sqrt(np.square(unseen).sum()))
-    bias = evidence.shared_bias if model else 0.0
     return Contender(
         value,
         own,
         distances,
         None if unseen is None else unseen.ravel(),
-        bias,
-        sparse=abs(bias) > SPARSE_BIAS * error or weight > SPARSE_UNSEEN * error,
+        evidence.shared_bias if model else 0.0,
+        sparse=mixture.is_sparse,
         ess=evidence.ess,
         alone=partial(_blend_half_width, mixture),
     )

@@ -10,7 +10,7 @@ from deadweight.estimators.corrected import MissingAdvantage
 from deadweight.estimators.direct import Direct, DirectByRow
 from deadweight.estimators.doubly_robust import DoublyRobust
 from deadweight.estimators.family import Family
-from deadweight.estimators.linear import Linear
+from deadweight.estimators.first_order import Linear
 from deadweight.estimators.per_decision import PerDecision
 from deadweight.estimators.product import ProductFamily, TermMaker
 from deadweight.estimators.trajectory import Behaviour, WholeEpisode
@@ -58,11 +58,7 @@ def doubly_robust_by(question: Question, weighting: Weighting, values: Values[Fi
 
 def linear(question: Question, weighting: Weighting, corrected: bool) -> Family:
     """LIN."""
-    return linear_by(question, weighting, question.cross_fitted_values)
-
-
-def linear_by(question: Question, weighting: Weighting, values: Values[Field]) -> ProductFamily:
-    """LIN with these values."""
+    values = question.cross_fitted_values
     maker = Linear(question.discounted(values.q), question.discounted(values.v), question.pi_e("LIN"))
     return ProductFamily([maker], weighting, question.gamma)
 
