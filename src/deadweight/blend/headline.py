@@ -113,8 +113,8 @@ def objection(blend: Blend) -> str:
         )
     if _is_sparse(blend):
         return (
-            f"The log is sparse: leaving out parts of it shows a bias of about {blend.contradiction:.4g} "
-            "that all estimates share, and the interval allows for it."
+            "The log is sparse: estimates that have seen their own episodes may share a bias of about "
+            f"{blend.contradiction:.4g}, and the interval allows for it."
         )
     if blend.against is None:
         return (
@@ -178,9 +178,10 @@ def more_episodes(needed: float, n: int) -> str:
 
 
 def _is_sparse(blend: Blend) -> bool:
-    """Whether a bias that all estimates share is the largest contradiction, and not one of the estimates."""
-    farthest = max((part.beyond for part in blend.parts), default=0.0)
-    return blend.shared_bias >= blend.contradiction or (blend.against is None and farthest == 0.0)
+    """Whether a bias that estimates share is the largest contradiction, and not noise between them."""
+    other_model = max((part.beyond for part in blend.parts if part.name == SECOND_OPINION), default=0.0)
+    bias = blend.shared_bias >= blend.contradiction
+    return bias or (blend.against is None and other_model < blend.contradiction)
 
 
 def _range(ends: tuple[float, float]) -> str:

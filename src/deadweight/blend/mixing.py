@@ -16,9 +16,9 @@ one way only), whichever is more:
 with v_u for what the model hardly saw. E is the most by which any of the estimates differs from the mix
 beyond noise (half of it for a model that is shown to be wrong), or the bias that all of them share in a
 sparse log, as leaving out folds of it shows; and in such a log all of the distance to cross-fitted
-WDR counts, which does not share it. A model that does not fit the log leaves weights alone, and then E is what episodes
-may hold that the log does not have: where weights of mean 1 add up to less, that share of the range of
-returns.
+WDR counts, which does not share it. A model that does not fit the log leaves weights alone, and then E is
+what episodes may hold that the log does not have: where weights of mean 1 add up to less, that share of the
+range of returns.
 
 Where a few episodes count for far more than the rest, the mean of a log is too small, and so is its standard
 error, whenever one of them is missing. s is then larger on the side where they are missing, by the factor of
@@ -86,7 +86,7 @@ class Mixture:
             shares,
             contradiction,
             shared,
-            farthest.name if farthest.beyond > 0.0 else None,
+            farthest.name if self._beyond_noise(farthest.name) > 0.0 else None,
             min(of_gain),
             self._parts,
             missing,
@@ -175,7 +175,7 @@ class Mixture:
         candidates, values, found = self.candidates, self.evidence.values, []
         for name in candidates.witnesses:
             own = candidates.unit[name]
-            beyond = candidates.beyond_noise(self.mix - own, CONTRADICTING)
+            beyond = self._beyond_noise(name)
             # Two models of one log share its noise, and what saw its own episodes shares a bias.
             if name == SECOND_OPINION or (name == CROSS_FITTED and self.is_sparse):
                 beyond = candidates.apart(self.mix - own)
@@ -184,6 +184,9 @@ class Mixture:
             error = math.sqrt(max(float(own @ self.evidence.covariance @ own), 0.0))
             found.append(Part(name, float(own @ values), error, float(own @ self.mix), beyond))
         return tuple(found)
+
+    def _beyond_noise(self, name: str) -> float:
+        return self.candidates.beyond_noise(self.mix - self.candidates.unit[name], CONTRADICTING)
 
 
 def _beyond(widths: tuple[float, float]) -> tuple[float, float]:
