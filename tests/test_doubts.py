@@ -257,7 +257,7 @@ def test_weights_that_do_not_average_1_close_the_gate(tmp_path: Path) -> None:
     target = policy_file(tmp_path / "new.npy", pi_e)
     found = CliRunner().invoke(app, ["evaluate", str(table), "--target", str(target), "--gate", "better"])
     assert found.exit_code == 1
-    last = "Gate better: closed, because of mean-weight, model-misfit, exit code 1."
+    last = "Gate better: closed, because of mean-weight, behaviour-miscalibrated, model-misfit, exit code 1."
     assert found.stdout.splitlines()[-1] == last
     page = ["--gate", "better", "--report", str(tmp_path / "page.html")]
     found = CliRunner().invoke(app, ["evaluate", str(table), "--target", str(target), *page])

@@ -21,6 +21,7 @@ from deadweight.background.one_pass import background_sums
 from deadweight.basics.progress import expect_passes
 from deadweight.blend.blended import blend_estimate, check_blend
 from deadweight.blend.evidence import gatherer_of, sums_of_windows
+from deadweight.diagnostics.mean_weight import mean_weight_z
 from deadweight.diagnostics.row_flags import mix_flags, row_flags
 from deadweight.diagnostics.weight_flags import watched
 from deadweight.errors import OptionError
@@ -228,7 +229,7 @@ def _estimate(
         level=level,
         bounds=bounds,
         ess=ess,
-        mean_weight_z=answers.mean_weight_z(plan),
+        mean_weight_z=mean_weight_z(answers, plan.weighting) if known and plan.estimator.is_product else None,
         dropped=plan.drop.labels,
         drop_origin=plan.drop.origin,
         dropped_share=share,

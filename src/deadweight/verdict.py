@@ -15,12 +15,12 @@ from dataclasses import replace
 from deadweight.answers.plans import FEW_EPISODES
 from deadweight.blend.candidates import BY_WEIGHTS, ROUNDING
 from deadweight.blend.headline import episodes_needed, judge, more_episodes
+from deadweight.diagnostics.mean_weight import FAR_FROM_ONE
 from deadweight.inference.student_t import t_error
 from deadweight.results import Estimate, Verdict, headline_of
 from deadweight.results.blend import Blend
 from deadweight.results.flags import FIRST, GRAVE, LEADING, advice, doubts_of, remark
 
-FAR_FROM_ONE = 3.0
 WITHHELD = "mixed-worlds"
 """The flag with which no number of a table can carry a verdict."""
 OF_BLEND = "contradicted"

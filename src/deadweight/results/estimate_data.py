@@ -114,7 +114,9 @@ class Estimate(Result):
       level: confidence level of the interval.
       bounds: the interval with all its parts; None when none was asked for.
       ess: Kish effective sample size of the final kept weights; None for estimators without products.
-      mean_weight_z: distance of the mean weight from 1 in standard errors; None likewise.
+      mean_weight_z: distance of the mean weight of whole episodes from 1, in the standard errors that it must
+        have by the fitted model; None without products or interval, and where weights vary so much that a
+        mean of 0 would be no surprise.
       dropped: labels of the dropped states; `drop_origin` says in words which rule chose them.
       dropped_share: share of the logged steps whose ratio was dropped.
       flags: codes of what a reader must know; `explain()` says them in words.
