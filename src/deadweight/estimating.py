@@ -27,7 +27,7 @@ from deadweight.diagnostics.weight_flags import watched
 from deadweight.errors import OptionError
 from deadweight.estimators.estimator import Estimator
 from deadweight.estimators.names import DOUBLY_ROBUST, NAIVE, WS, estimator_of
-from deadweight.inference import PAIRED, check_interval, clipped, make_interval
+from deadweight.inference import PAIRED, ReturnExtent, check_interval, make_interval, settled_interval
 from deadweight.inference.per_episode import check_range, influences
 from deadweight.negligible.asked_drop import chooser_of, drop_of_mix, planned
 from deadweight.negligible.by_name import prepare_automatic, rule_of_mix
@@ -156,7 +156,7 @@ def answer(
     with_errors = interval is not None or "std_error" in also
     mixed = {made: gatherer_of(question, drop_of_mix(question, plans, drop), answers) for made in mixes}
     besides = [one for gatherer in mixed.values() for one in gatherer.wanted]
-    besides += watched(question, plans) if interval is not None else []
+    besides += [*watched(question, plans), ReturnExtent(question.gamma)] if interval is not None else []
     if shown:  # a blend in the table is its headline
         besides += [one for g in mixed.values() for one in background_sums(question, g.drop)]
     answers.prepare(interval is not None or "bias" in also, checks, with_errors, besides)
@@ -178,6 +178,8 @@ def answer(
         plan = Plan(question, made, gatherer.drop)
         evidence = gatherer.evidence()
         one = blend_estimate(answers, plan, evidence, interval, level, "influence" in also)
+        if one.bounds is not None:
+            one = one.with_changes(bounds=settled_interval(one.bounds, answers))
         found[made.name] = plan, one.with_changes(flags=(*one.flags, *mix_flags(answers, plan, one)))
     return {made.name: found[made.name] for made in estimators}
 
@@ -219,7 +221,7 @@ def _estimate(
             if own
             else make_interval(interval, level, answers, plan, chooser_of(plan, drop))
         )
-        bounds = clipped(made, plan.question.options.return_range)
+        bounds = settled_interval(made, answers)
     misfit = answers.misfit(plan)
     free = fit.influence is None and plan.starts is None  # the first pass has it
     return Estimate(

@@ -59,6 +59,8 @@ def _log_flags(plan: Plan, bounds: Interval | None) -> list[str]:
     """What must be known of the log, and of where the behaviour policy comes from."""
     question = plan.question
     found = [] if plan.estimator.is_naive else list(question.behaviour_flags)
+    if bounds is not None and bounds.is_undetermined:
+        found.append("undetermined")
     if bounds is not None and not plan.estimator.is_naive:
         if question.has_mixed_worlds:
             found.append("mixed-worlds")

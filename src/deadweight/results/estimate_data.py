@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from deadweight.basics.table_numbers import ends_in_words
 from deadweight.results.blend import Blend
 from deadweight.results.flags import remark
 from deadweight.results.saved import saved
@@ -54,6 +56,9 @@ class About:
         return self.product and not self.contains_correction
 
 
+SIX_DIGITS = "{:.6g}".format
+
+
 @saved
 @dataclass(frozen=True)
 class Interval:
@@ -86,6 +91,11 @@ class Interval:
     episodes: int | None = None
     split: bool = False
     dropped: list[Any] = field(default_factory=list)
+
+    @property
+    def is_undetermined(self) -> bool:
+        """Whether it holds every number: the log does not tell the value."""
+        return self.lower == -math.inf and self.upper == math.inf
 
     @property
     def by_sampling(self) -> tuple[float, float]:
@@ -243,7 +253,7 @@ class Estimate(Result):
         return forest([self], "", None)
 
     def _repr_html_(self) -> str:
-        ends = "" if self.interval is None else f"[{self.interval[0]:.6g}, {self.interval[1]:.6g}]"
+        ends = "" if self.interval is None else ends_in_words(self.interval, SIX_DIGITS)
         ess = "" if self.ess is None else self.ess_words or f"{self.ess:.1f} of {self.n_episodes:,}"
         notes = [] if not self.flags else self.explain().split("\n")
         headings = ("value", f"{self.level:.0%} interval", "ESS", "flags")
@@ -253,7 +263,7 @@ class Estimate(Result):
     def __repr__(self) -> str:
         text = f"{self.name} = {self.value:.6g}"
         if self.interval is not None:
-            text += f", {self.level:.0%} interval [{self.interval[0]:.6g}, {self.interval[1]:.6g}]"
+            text += f", {self.level:.0%} interval {ends_in_words(self.interval, SIX_DIGITS)}"
         if self.ess is not None:
             text += f", ESS {self.ess:.1f} of {self.n_episodes}"
         if self.flags:

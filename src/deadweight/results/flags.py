@@ -62,6 +62,8 @@ FLAGS = {
     "it on other episodes.",
     "contradicted": "One of the estimates that check it lies further away than its own sampling error: the "
     "interval is wider by that distance.",
+    "undetermined": "Its interval is more than a thousand times as wide as the logged returns lie apart, or "
+    "without an end: this log does not determine the value.",
     "overflow": "The product of ratios left the range of floating-point numbers: use a self-normalised (W) "
     "estimator.",
 }
@@ -92,6 +94,7 @@ FIRST = {
     "no-support": "check that actions are spelt as in the log; where they are, nobody has tried them there.",
     "trained-on-log": "judge the policy on episodes that it was not learnt from.",
     "overflow": "use a self-normalised (W) estimator, or BLEND.",
+    "undetermined": _ALIKE,
     "zero-weights": _ALIKE,
     "low-ess": _ALIKE,
     "model-useless": _ALIKE,

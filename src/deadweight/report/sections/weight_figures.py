@@ -41,9 +41,9 @@ def weights_section(content: Content) -> Markup:
         _table(weights, things),
         note(
             f"Pareto k describes the heaviness of the tail: above {HEAVY_TAIL:g} a few episodes that are not "
-            "in this log could change the estimate. If the logged probabilities are right, weights have a mean "
-            "of 1 but for chance; how far away is far, the fitted model tells. Nothing is said of it where a "
-            "mean of 0 would be no surprise."
+            "in this log could change the estimate. If the logged probabilities are right, weights have "
+            "a mean of 1 but for chance, as far as the fitted model lets them vary. Nothing is said of that "
+            "where a mean of 0 would be no surprise."
         ),
     )
 
