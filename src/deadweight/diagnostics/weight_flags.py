@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from deadweight.answers.answering import Answers
 from deadweight.answers.plans import FEW_EPISODES, Plan
+from deadweight.blend.candidates import CROSS_FITTED
 from deadweight.diagnostics.infinite_variance import has_infinite_variance
 from deadweight.diagnostics.mean_weight import FAR_FROM_ONE, mean_weight_z
 from deadweight.diagnostics.pareto import LargestWeights
@@ -24,7 +25,7 @@ from deadweight.sums.weighting import Weighting
 # Share of a mix below which the flags of one of its parts do not concern it.
 SMALL_SHARE = 0.01
 # The parts of a mix that have all ratios.
-UNDROPPED = ("WDR", "WPDIS", "WIS")
+UNDROPPED = ("WDR", CROSS_FITTED[0], "WPDIS", "WIS")
 
 
 def watched(question: Question, plans: Iterable[Plan]) -> list[Summed]:
