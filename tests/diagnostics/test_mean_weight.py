@@ -102,6 +102,19 @@ def test_probabilities_that_are_off_by_two_are_found(factor: float) -> None:
     assert not FLAGS & set(dw.estimate("BLEND", LOG, SOUND.pi_e, SOUND.pi_b).flags)
 
 
+def test_an_action_that_is_off_in_many_states_of_a_few_visits() -> None:
+    """No pair tells by itself, and ratios average 1 where pi_e leans as the wrong table does."""
+    problem = random_problem(60, 5, 15, seed=15)
+    table = problem.pi_b.probs.copy()
+    table[:, 2] *= 2.0
+    wrong = table / table.sum(axis=1, keepdims=True)
+    log = problem.sample(100, seed=1)
+    assert "behaviour-miscalibrated" in dw.estimate("WPDIS", log, wrong, wrong).flags
+    logged = log.with_propensities(np.minimum(table, 1.0)[log.states, log.actions])
+    assert "behaviour-miscalibrated" in dw.estimate("WPDIS", logged, wrong).flags
+    assert "behaviour-miscalibrated" not in dw.estimate("WPDIS", log, wrong, problem.pi_b).flags
+
+
 def test_actions_that_depend_on_each_other() -> None:
     """Each step by itself is what the probabilities say; who starts with an action keeps to it."""
     episodes = [[(s, i % 2, 0.0) for s in range(5)] for i in range(400)]

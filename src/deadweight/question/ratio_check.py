@@ -8,7 +8,8 @@ p(a | s). Whatever these visits depend on, a share h of them is (Chernoff) no mo
 Logged probabilities are known of actions that were taken, and may vary within (s, a): p is then their
 harmonic mean, since E[1_a / p] = 1 also where p depends on more than the state.
 
-Many pairs that were seen a few times each tell something together, in the direction that matters:
+Many pairs that were seen a few times each tell something together: those of one action, and all of them in
+the direction that matters:
 
 .. math:: z_1 = \text{mean}_i \sum_t (\rho_{it} - 1) \;/\; \text{its standard error}
 
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from deadweight.question.core import Question
 
 MOST = 3.0
-# The same where it stands beside a test of all pairs: ratios have long tails.
+# The same, and of an action over all states, where they stand beside a test of all pairs.
 MOST_OF_TABLE = 4.0
 # Share of logs with the true probabilities in which some pair is taken to contradict them, at most.
 FALSE_ALARMS = 1e-3
@@ -48,6 +49,9 @@ FALSE_ALARMS = 1e-3
 LEAST = 1e-150
 # Variance of 1 / p within a pair, relative to its mean squared, above which a state is left out.
 MOST_VARIATION = 1.0
+# Variance of how often an action is taken from which on its distribution is nearly normal.
+ENOUGH = 5.0
+ALMOST_ONE = 1.0 - 1e-12
 BINS = 10
 FLAG = "behaviour-miscalibrated"
 
@@ -115,7 +119,8 @@ class Stated:
         surprise = self._surprise()
         if surprise.size and surprise.max() > np.log(2 * surprise.size / FALSE_ALARMS):
             return True
-        return pi_e is not None and abs(self._ratio_z(pi_e)) > MOST_OF_TABLE
+        by_action = bool((np.abs(self._action_z()) > MOST_OF_TABLE).any())
+        return by_action or (pi_e is not None and abs(self._ratio_z(pi_e)) > MOST_OF_TABLE)
 
     @cached_property
     def _steady(self) -> FloatArray:
@@ -146,6 +151,23 @@ class Stated:
         variance = (self.squares - self.inverse)[tested]
         ratio = np.divide(visits * (1.0 / p - 1.0), variance, out=np.ones_like(p), where=variance > 0)
         return surprise * np.minimum(ratio, 1.0)
+
+    def _action_z(self) -> FloatArray:
+        """(A,) how much more often each action was taken than stated, over all states, in standard errors.
+
+        Logged probabilities are known where an action was taken, and say how often if at all.
+        """
+        taken = self._steady
+        visits = np.broadcast_to(taken.sum(axis=1, keepdims=True), taken.shape)
+        mean = visits * self.probs
+        square = mean * (1.0 - self.probs) + np.square(mean)
+        if self.inverse is not None:
+            there = taken > 0
+            some = np.where(there, -np.expm1(visits * np.log1p(-np.minimum(self.probs, ALMOST_ONE))), 1.0)
+            mean, square = np.where(there, mean / some, 0.0), np.where(there, square / some, 0.0)
+        variance = (square - np.square(mean)).sum(axis=0)
+        enough = variance >= ENOUGH
+        return divide((taken - mean).sum(axis=0), np.sqrt(np.where(enough, variance, np.inf)))
 
     def _ratio_z(self, pi_e: FloatArray) -> float:
         """z_1, with the variance that ratios must have by the stated probabilities."""
