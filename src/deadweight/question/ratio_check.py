@@ -144,13 +144,16 @@ class Stated:
         with np.errstate(divide="ignore", invalid="ignore"):
             more = np.where(share > 0, share * np.log(share / p), 0.0)
             less = np.where(share < 1, (1.0 - share) * np.log((1.0 - share) / (1.0 - p)), 0.0)
-        surprise: FloatArray = visits * (more + less)
+        surprise: FloatArray = visits * (more + less) / self._inflation[tested]
+        return surprise
+
+    @cached_property
+    def _inflation(self) -> FloatArray:
+        """(S, A) how much more the sum of 1 / p over what was taken varies where p does, at least 1."""
         if self.inverse is None or self.squares is None:
-            return surprise
-        # Where p varies, the sum of 1 / p over what was taken varies more than its harmonic mean tells.
-        variance = (self.squares - self.inverse)[tested]
-        ratio = np.divide(visits * (1.0 / p - 1.0), variance, out=np.ones_like(p), where=variance > 0)
-        return surprise * np.minimum(ratio, 1.0)
+            return np.ones_like(self.taken)
+        spread = divide(self.taken * self.squares, np.square(self.inverse)) - 1.0
+        return 1.0 + divide(np.maximum(spread, 0.0), 1.0 - self.probs)
 
     def _action_z(self) -> FloatArray:
         """(A,) how much more often each action was taken than stated, over all states, in standard errors.
@@ -165,7 +168,7 @@ class Stated:
             there = taken > 0
             some = np.where(there, -np.expm1(visits * np.log1p(-np.minimum(self.probs, ALMOST_ONE))), 1.0)
             mean, square = np.where(there, mean / some, 0.0), np.where(there, square / some, 0.0)
-        variance = (square - np.square(mean)).sum(axis=0)
+        variance = ((square - np.square(mean)) * self._inflation).sum(axis=0)
         enough = variance >= ENOUGH
         return divide((taken - mean).sum(axis=0), np.sqrt(np.where(enough, variance, np.inf)))
 
