@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 import deadweight as dw
 from deadweight.cli.app import app
 from deadweight.io.open import open_log
-from deadweight.results.flags import FIRST, FLAGS, GRAVE, OF_MIXES, remark
+from deadweight.results.flags import FIRST, FLAGS, GRAVE, OF_MIXES, advice, remark
+from deadweight.studies.problems import random_problem
 from deadweight.verdict import verdict
 
 ENOUGH = "No more episodes are needed"
@@ -257,7 +258,7 @@ def test_weights_that_do_not_average_1_close_the_gate(tmp_path: Path) -> None:
     target = policy_file(tmp_path / "new.npy", pi_e)
     found = CliRunner().invoke(app, ["evaluate", str(table), "--target", str(target), "--gate", "better"])
     assert found.exit_code == 1
-    last = "Gate better: closed, because of mean-weight, model-misfit, exit code 1."
+    last = "Gate better: closed, because of mean-weight, behaviour-miscalibrated, model-misfit, exit code 1."
     assert found.stdout.splitlines()[-1] == last
     page = ["--gate", "better", "--report", str(tmp_path / "page.html")]
     found = CliRunner().invoke(app, ["evaluate", str(table), "--target", str(target), *page])
@@ -269,6 +270,18 @@ def test_weights_that_do_not_average_1_close_the_gate(tmp_path: Path) -> None:
     assert both.exit_code == 1
     assert "Gate new: closed, because of mean-weight" in both.stdout
     assert OF_MIXES["mean-weight"].split(":")[0] in " ".join(both.stdout.split())
+
+
+def test_a_grave_doubt_comes_before_more_episodes() -> None:
+    """Also where the log cannot tell: more episodes with wrong probabilities would settle nothing."""
+    problem = random_problem(6, 3, 8, seed=9)
+    log, table = problem.sample(150, seed=4), problem.pi_b.probs.copy()
+    table[:, 1] *= 2
+    wrong = table / table.sum(axis=1, keepdims=True)
+    ev = dw.evaluate(log, problem.pi_b, wrong, background=False)
+    assert ev.verdict.answer == "cannot tell"
+    assert "behaviour-miscalibrated" in ev.verdict.doubts
+    assert ev.verdict.next_step == advice("behaviour-miscalibrated")
 
 
 def test_the_page_leads_with_the_doubt(tmp_path: Path) -> None:

@@ -21,12 +21,13 @@ from deadweight.background.one_pass import background_sums
 from deadweight.basics.progress import expect_passes
 from deadweight.blend.blended import blend_estimate, check_blend
 from deadweight.blend.evidence import gatherer_of
+from deadweight.diagnostics.mean_weight import mean_weight_z
 from deadweight.diagnostics.row_flags import mix_flags, row_flags
 from deadweight.diagnostics.weight_flags import watched
 from deadweight.errors import OptionError
 from deadweight.estimators.estimator import Estimator
 from deadweight.estimators.names import NAIVE, estimator_of
-from deadweight.inference import PAIRED, check_interval, clipped, make_interval
+from deadweight.inference import PAIRED, ReturnExtent, check_interval, make_interval, settled_interval
 from deadweight.inference.per_episode import check_range, influences
 from deadweight.negligible.asked_drop import chooser_of, planned, resolved
 from deadweight.negligible.by_name import prepare_automatic
@@ -157,7 +158,7 @@ def answer(
     mixed = {made: gatherer_of(question, answers) for made in mixes}
     beside = _drop_beside(question, drop) if shown and mixes else NOTHING_DROPPED
     besides = [one for gatherer in mixed.values() for one in gatherer.wanted]
-    besides += watched(question, plans) if interval is not None else []
+    besides += [*watched(question, plans), ReturnExtent(question.gamma)] if interval is not None else []
     if shown:  # a blend in the table is its headline
         besides += background_sums(question, beside) if mixes else []
     answers.prepare(interval is not None or "bias" in also, checks, with_errors, besides)
@@ -179,6 +180,8 @@ def answer(
         plan = Plan(question, made, beside)
         evidence = gatherer.evidence()
         one = blend_estimate(answers, plan, evidence, interval, level, "influence" in also)
+        if one.bounds is not None:
+            one = one.with_changes(bounds=settled_interval(one.bounds, answers))
         found[made.name] = plan, one.with_changes(flags=(*one.flags, *mix_flags(answers, plan, one)))
     return {made.name: found[made.name] for made in estimators}
 
@@ -219,7 +222,7 @@ def _estimate(
             if own
             else make_interval(interval, level, answers, plan, chooser_of(plan, drop))
         )
-        bounds = clipped(made, plan.question.options.return_range)
+        bounds = settled_interval(made, answers)
     misfit = answers.misfit(plan)
     free = fit.influence is None and plan.starts is None  # the first pass has it
     return Estimate(
@@ -229,7 +232,7 @@ def _estimate(
         level=level,
         bounds=bounds,
         ess=ess,
-        mean_weight_z=answers.mean_weight_z(plan),
+        mean_weight_z=mean_weight_z(answers, plan.weighting) if known and plan.estimator.is_product else None,
         dropped=plan.drop.labels,
         drop_origin=plan.drop.origin,
         dropped_share=share,

@@ -15,12 +15,12 @@ from dataclasses import replace
 from deadweight.answers.plans import FEW_EPISODES
 from deadweight.blend.candidates import ROUNDING
 from deadweight.blend.headline import episodes_needed, judge, more_episodes, rests_on_weights
+from deadweight.diagnostics.mean_weight import FAR_FROM_ONE
 from deadweight.inference.student_t import t_error
 from deadweight.results import Estimate, Verdict, headline_of
 from deadweight.results.blend import Blend
 from deadweight.results.flags import FIRST, GRAVE, LEADING, advice, doubts_of, remark
 
-FAR_FROM_ONE = 3.0
 WITHHELD = "mixed-worlds"
 """The flag with which no number of a table can carry a verdict."""
 OF_BLEND = "contradicted"
@@ -61,6 +61,8 @@ def _by_numbers(estimate: Estimate, baseline: Estimate | float) -> Verdict:
     if interval is None:
         why = "No interval was asked for."
         return _untold(why, 'Ask for an interval, such as interval="auto".')
+    if "undetermined" in estimate.flags:
+        return _untold(remark("undetermined", estimate.about), advice("undetermined"))
     if estimate.blend is not None:
         return _of_blend(estimate, estimate.blend, baseline)
     centre = estimate.centre
@@ -160,9 +162,15 @@ def _doubted_by_flags(estimate: Estimate, found: Verdict) -> Verdict:
 
 
 def _step_in_doubt(found: Verdict, flags: Iterable[str]) -> str | None:
-    """What to do next: an answer that is in doubt does not say that the log is long enough."""
+    """What to do next: an answer that is in doubt does not say that the log is long enough.
+
+    Where there is none, a grave doubt comes before the advice to log more.
+    """
     doubts = doubts_of(flags)
-    if found.answer == "cannot tell" or not doubts:
+    if found.answer == "cannot tell":
+        grave = next((flag for flag in doubts if flag in GRAVE), None)
+        return found.next_step if grave is None or not found.sound else advice(grave)
+    if not doubts:
         return found.next_step
     return STANDS if doubts == [OF_BLEND] else f"Before you act on this: {FIRST[doubts[0]]}"
 

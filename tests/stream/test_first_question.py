@@ -411,7 +411,7 @@ def test_the_limit_is_looked_for_once_and_only_where_nothing_says_it(
     original = io_stream.count_ends
     monkeypatch.setattr(io_stream, "count_ends", lambda log: looked.append(log) or original(log))
     stream, gamma = logs.stream(), logs.kind.gamma
-    for name in ("evaluate without a model", "labels", "fingerprint", "weights"):
+    for name in ("evaluate without a model", "labels", "fingerprint"):
         VERBS[name](stream, gamma)
     if not logs.kind.open_episodes:  # where some were cut, it matters whether the limit did it
         assert not looked, "these do not depend on how episodes end"

@@ -27,8 +27,7 @@ from deadweight.question.drops import NOTHING_DROPPED
 from deadweight.sums.blocks import Block
 from deadweight.sums.fields import Field
 from deadweight.sums.reduction import reduce_log
-from deadweight.sums.running import scale
-from deadweight.sums.summaries import Kish, RowMoments, z_from_one
+from deadweight.sums.summaries import Kish, RowMoments
 from deadweight.sums.weighting import Weighting
 from deadweight.typing import FloatArray
 
@@ -237,9 +236,10 @@ class Answers(Summing):
 
     def size_of(self, weighting: Weighting) -> float:
         """The same of some kept ratios."""
-        return float(self._weights_of(weighting).ess[0])
+        return float(self.weights_of(weighting).ess[0])
 
-    def _weights_of(self, weighting: Weighting) -> Kish:
+    def weights_of(self, weighting: Weighting) -> Kish:
+        """The sums of the final weights of some kept ratios."""
         key = ess_key(weighting)
         if key not in self._sums:
             self.sum([], [weighting])
@@ -250,14 +250,6 @@ class Answers(Summing):
         """How many episodes carry the estimate: all of them where there are no weights."""
         ess = self.ess(plan)
         return self.question.n if ess is None else ess
-
-    def mean_weight_z(self, plan: Plan) -> float | None:
-        """How far the mean of the final weights is from 1, in standard errors; 0 where it is exactly 1."""
-        return self.mean_z_of(plan.weighting) if plan.estimator.is_product else None
-
-    def mean_z_of(self, weighting: Weighting) -> float:
-        """The same of some kept ratios."""
-        return mean_z(self._weights_of(weighting), self.question.n)
 
     def ess_steps(self, plan: Plan) -> FloatArray | None:
         """(T,) the same for each step."""
@@ -300,15 +292,3 @@ class _ErrorRows:
 
 def _step_sizes(weighting: Weighting, finished: str, block: Block) -> list[Kish]:
     return [weighting.on(block).step_sizes(finished)]
-
-
-def mean_z(weights: Kish, n: int) -> float:
-    """(mean - 1) / standard error of a single column of n weights."""
-    unit = np.maximum(weights.shift, 0)  # in which neither a weight nor its square is too large
-    mean, square = (
-        float(scale(sums, power * (weights.shift - unit))[0]) / n
-        for power, sums in ((1, weights.weight), (2, weights.squares))
-    )
-    with np.errstate(invalid="ignore", divide="ignore"):
-        error = float(np.sqrt(np.divide(max(square - mean * mean, 0.0), n - 1)))
-    return z_from_one(mean, error, float(scale(np.ones(1), -unit)[0]))

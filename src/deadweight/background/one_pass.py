@@ -52,6 +52,7 @@ class LogSums:
 
     episodes: Episodes
     weights: list[tuple[WeightSums, Kish]]
+    weightings: list[Weighting]
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,9 +100,12 @@ class Side:
 
 def background_sums(question: Question, drop: Drop) -> list[Summed]:
     """What is to be summed; `drop` is that of the headline."""
+    return [_OfLog(question.gamma), *map(_OfWeights, _weightings(question, drop))]
+
+
+def _weightings(question: Question, drop: Drop) -> list[Weighting]:
     kept = drop.weighting(question.pair)
-    weightings = [kept.undropped, *([] if kept.drop is None else [kept])]
-    return [_OfLog(question.gamma), *map(_OfWeights, weightings)]
+    return [kept.undropped, *([] if kept.drop is None else [kept])]
 
 
 def log_sums(question: Question, drop: Drop) -> LogSums:
@@ -109,4 +113,4 @@ def log_sums(question: Question, drop: Drop) -> LogSums:
     wanted, answers = background_sums(question, drop), Answers(question, ())
     answers.sum(wanted)
     episodes, *weights = (answers.found(one) for one in wanted)
-    return LogSums(episodes, [one.sums for one in weights])
+    return LogSums(episodes, [one.sums for one in weights], _weightings(question, drop))

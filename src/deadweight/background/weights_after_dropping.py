@@ -64,8 +64,8 @@ def weights_content(question: Question, sums: LogSums) -> WeightsContent:
         np.linspace(1, question.horizon, min(question.horizon, MOST_STEPS)).round().astype(np.int64)
     )
     before, *after = (
-        _summary(weight_report(each, kish, drops > 0), own, steps, edges)
-        for drops, ((each, kish), own) in enumerate(zip(sums.weights, powers, strict=True))
+        _summary(weight_report(question, weighting, *each), own, steps, edges)
+        for weighting, each, own in zip(sums.weightings, sums.weights, powers, strict=True)
     )
     return WeightsContent(steps.tolist(), edges.tolist(), before, after[0] if after else None, question.n)
 

@@ -14,6 +14,19 @@ ROUNDING = 1e-12
 LARGE, LARGEST_FIXED = 1e6, 1e10
 
 TableNumber = Callable[..., str]
+UNDETERMINED = "undetermined"
+"""In place of an interval that holds every number."""
+
+
+def ends_in_words(ends: tuple[float, float], form: TableNumber, *style: str) -> str:
+    """An interval as text.
+
+    >>> ends_in_words((0.5, 2.0), "{:.4g}".format), ends_in_words((-math.inf, math.inf), "{:.4g}".format)
+    ('[0.5, 2]', 'undetermined')
+    """
+    if ends == (-math.inf, math.inf):
+        return UNDETERMINED
+    return f"[{form(ends[0], *style)}, {form(ends[1], *style)}]"
 
 
 def table_number(typical: Iterable[float]) -> TableNumber:

@@ -15,7 +15,6 @@ from deadweight.blend.mixing import SKEWED, Mixture
 from deadweight.errors import EstimationError
 from deadweight.estimators.full_influence import Influence
 from deadweight.estimators.names import MODEL
-from deadweight.inference.intervals import clipped
 from deadweight.inference.per_episode import centred_influences
 from deadweight.question.core import Question
 from deadweight.question.drops import NOTHING_DROPPED
@@ -73,7 +72,7 @@ def blend_estimate(
         value=mixed.value,
         n_episodes=question.n,
         level=level,
-        bounds=None if interval is None else clipped(_bounds(mixed), question.options.return_range),
+        bounds=None if interval is None else _bounds(mixed),
         ess=None,
         flags=tuple(flag for flag, found in marks.items() if found),
         model_check=misfit,

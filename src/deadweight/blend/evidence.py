@@ -30,7 +30,7 @@ from deadweight.blend.candidates import (
 )
 from deadweight.blend.evidence_sums import (
     Joint,
-    LogSums,
+    LinearSizes,
     WalkedSurprise,
     WindowSizes,
     joint_moments,
@@ -50,6 +50,7 @@ from deadweight.estimators.names import BUILT_IN
 from deadweight.estimators.product import ProductFamily, SelfNormalised
 from deadweight.estimators.starts import StartFamily
 from deadweight.estimators.windowed import ModelSteps, model_steps, windowed
+from deadweight.inference.intervals import ReturnExtent
 from deadweight.negligible.guard import fit_of
 from deadweight.negligible.proof import is_proven
 from deadweight.negligible.witnesses import LEAST_Z
@@ -150,9 +151,9 @@ class Gatherer:
         return WindowSizes(self.steps, LONGEST_WINDOW)
 
     @cached_property
-    def of_log(self) -> LogSums:
+    def of_log(self) -> tuple[LinearSizes, ReturnExtent]:
         """Sizes of the weights of LIN, and the range of returns."""
-        return LogSums(self.plans[BY_STEP].weighting, self.question.gamma)
+        return LinearSizes(self.plans[BY_STEP].weighting), ReturnExtent(self.question.gamma)
 
     @property
     def _of_tables(self) -> list[Summed]:
@@ -164,7 +165,7 @@ class Gatherer:
         """What is to be summed in the first pass."""
         of_plans = [one for plan in self.plans.values() for one in (plan.summed, plan.starts)]
         wanted = [one for one in of_plans if one is not None]
-        return [*wanted, RewardTiming(), self.of_log, *self._of_tables, *_sums_of(self.pieces)]
+        return [*wanted, RewardTiming(), *self.of_log, *self._of_tables, *_sums_of(self.pieces)]
 
     @property
     def job(self) -> Job:
@@ -244,12 +245,12 @@ class Gatherer:
 
     def _size_of_linear(self) -> float:
         """Effective episodes of the weights of LIN, of mean 1; they are seen half as well as products are."""
-        found = self.answers.found(self.of_log)
+        found = self.answers.found(self.of_log[0])
         return float(SEEN_OF_LINEAR * self.question.n / max(found.squares / found.steps, 1.0))
 
     def _missing(self) -> float:
         """The range of returns by as much of it as weights of whole episodes fall short of their mean, 1."""
-        (sums,), found = self.answers.sums(self.plans[BY_EPISODE]).groups, self.answers.found(self.of_log)
+        (sums,), found = self.answers.sums(self.plans[BY_EPISODE]).groups, self.answers.found(self.of_log[1])
         mean = float(scale(sums.weight, sums.shift)[0]) / self.question.n
         lowest, highest = self.question.options.return_range or (found.lowest, found.highest)
         return max(1.0 - mean, 0.0) * (highest - lowest)

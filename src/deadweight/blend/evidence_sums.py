@@ -51,49 +51,34 @@ class WindowSizes:
 
 
 @dataclass(frozen=True)
-class OfLog:
-    """What a blend needs of the log besides estimates; merges.
+class Squares:
+    """The sum of the squared weights of LIN over so many steps; merges."""
 
-    Attributes:
-      steps: number of them.
-      squares: sum of the squared weights of LIN over all steps.
-      lowest, highest: returns.
-    """
-
-    steps: int
     squares: float
-    lowest: float
-    highest: float
+    steps: int
 
-    def merge(self, other: OfLog) -> OfLog:
+    def merge(self, other: Squares) -> Squares:
         """Of the episodes of both."""
-        return OfLog(
-            self.steps + other.steps,
-            self.squares + other.squares,
-            min(self.lowest, other.lowest),
-            max(self.highest, other.highest),
-        )
+        return Squares(self.squares + other.squares, self.steps + other.steps)
 
 
 @dataclass(frozen=True, eq=False)
-class LogSums:
-    """The sums behind `OfLog`."""
+class LinearSizes:
+    """The sums behind the effective episodes of LIN."""
 
     weighting: Weighting
-    gamma: float
 
     @property
     def key(self) -> Hashable:
-        """One for each weighting and discount."""
-        return ("blend", self.weighting, self.gamma)
+        """One for each weighting."""
+        return ("linear-sizes", self.weighting)
 
-    def summarise(self, block: Block) -> OfLog:
+    def summarise(self, block: Block) -> Squares:
         """Of a block."""
-        weights, returns = self.weighting.on(block).summed.values, block.returns(self.gamma)
         # After the end of an episode its last weight stands on padding, and does not count.
         alive = np.arange(block.horizon) < block.lengths[:, None]
-        squares = float(np.sum(np.square(weights), where=alive))
-        return OfLog(int(block.lengths.sum()), squares, float(returns.min()), float(returns.max()))
+        squares = np.square(self.weighting.on(block).summed.values)
+        return Squares(float(np.sum(squares, where=alive)), int(block.lengths.sum()))
 
 
 @dataclass(frozen=True, eq=False)

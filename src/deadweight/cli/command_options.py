@@ -230,7 +230,7 @@ StudyName = Annotated[
         help="automatic: mean squared errors of automatic and hand-set drops; ends: logs that do not say "
         "how their episodes end; headline: BLEND beside other rows; improve: what shipped policies gain; "
         "compare: many policies together; mixtures: several old policies; cuts: cut episodes; "
-        "features: states as features; sepsis: BLEND on a real table."
+        "doubts: flags of wrong probabilities; features: states as features; sepsis: BLEND on a real table."
     ),
 ]
 StudyRuns = Annotated[int, typer.Option(min=2, help="Logs of each problem.")]

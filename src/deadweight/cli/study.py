@@ -17,6 +17,7 @@ def study(name: str, runs: int, workers: int, out: Path, only: Sequence[str] = (
     """Make the runs that are not there yet, print the table, and write it beside them."""
     tables = {
         "automatic": _automatic,
+        "doubts": _doubts,
         "ends": _ends,
         "features": _features,
         "headline": headline,
@@ -44,6 +45,16 @@ def _automatic(folder: Path, runs: int, workers: int) -> None:
 
     lines = study(folder, runs, workers, say)
     _show(folder, markdown(_told(lines, lambda one: f"{one.problem}: {', '.join(map(str, one.ratios[:2]))}")))
+
+
+def _doubts(folder: Path, runs: int, workers: int) -> None:
+    from deadweight.studies.probability_doubts import Line, markdown, study
+
+    def words(line: Line) -> str:
+        said = ", ".join(f"{kind} {shares['either']:.3f}" for kind, shares in line.shares.items())
+        return f"{line.problem}, {line.runs} logs: {said}"
+
+    _show(folder, markdown(_told(study(folder, runs, workers, say), words)))
 
 
 def _ends(folder: Path, runs: int, workers: int) -> None:

@@ -1,4 +1,4 @@
-r"""Do the weights have a finite variance at all?
+r"""The second moment of the weights in the fitted model, and whether it is finite at all.
 
 Where episodes run until they end, the second moment of their weights is a sum over all lengths. It is finite
 if and only if the spectral radius of
@@ -24,6 +24,7 @@ of these is that of M; each is asked by itself.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -84,6 +85,31 @@ def has_infinite_variance(question: Question, dropped: BoolArray | None = None) 
     return question.made_once(key, lambda: any(one.is_infinite for one in radii(question, dropped)))
 
 
+def second_moment(question: Question, second: FloatArray, most: float) -> float:
+    r"""E[w^2] of whole-episode weights in the fitted model, over the steps of the longest episode.
+
+    .. math:: u_t(s) = \sum_{s'} M(s, s') \, u_{t+1}(s'), \qquad E[w^2] = \sum_s d_0(s) \, u_0(s)
+
+    with u = 1 after an end and after the last step: ended episodes keep their weight.
+
+    Args:
+      question: with counts.
+      second: (S, A) pi_b k^2, as it is summed over actions.
+      most: infinity is returned as soon as the moment is larger than this.
+    """
+    steps, d0 = _Steps(question.counts, second), question.counts.start_distribution()
+    moments, unknown = steps.moments, steps.without_successor
+    u = np.ones(len(second) + 1)
+    for _ in range(question.horizon):
+        following = np.where(unknown, second.sum(axis=1), moments @ u)
+        change, u[:-1] = np.abs(following - u[:-1]).max(), following
+        if not d0 @ following <= most:
+            return math.inf
+        if change <= ROUNDING * following.max():
+            break
+    return float(d0 @ u[:-1])
+
+
 def radii(question: Question, dropped: BoolArray | None = None) -> Iterator[Radius]:
     """The radii of 1 or more of all states that lead back to each other; arguments as above."""
     pi_e, pi_b = question.pi_e("The variance of the weights"), question.pi_b
@@ -104,13 +130,15 @@ class _Steps:
     """The logged steps with what each of them adds to M."""
 
     def __init__(self, counts: Counts, second: FloatArray) -> None:
-        visits = counts.visits()
+        pairs, self.after = np.divmod(counts.transitions.keys, counts.n_states + 1)
+        self.state, self.number = pairs // counts.n_actions, counts.transitions.sums[0]
+        # Visits whose successor is known: a cut may leave none.
+        visits = sums_by(pairs, self.number, second.size).reshape(second.shape)
         own = divide(second, visits + PSEUDO_VISITS)
         rest = (second - own * visits).sum(axis=1, keepdims=True)
         weights = own + divide(rest, visits.sum(axis=1, keepdims=True))
-        pairs, self.after = np.divmod(counts.transitions.keys, counts.n_states + 1)
-        self.state, self.number = pairs // counts.n_actions, counts.transitions.sums[0]
         self.weight: FloatArray = weights.ravel()[pairs]
+        self.without_successor = visits.sum(axis=1) == 0  # (S,)
         self.n_states = counts.n_states
 
     @cached_property

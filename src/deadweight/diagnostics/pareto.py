@@ -11,9 +11,13 @@ prior k = 1/2 worth ten observations of Vehtari et al. (2024).
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from deadweight.sums.blocks import Block
+from deadweight.sums.weighting import Weighting
 from deadweight.typing import FloatArray
 
 # Fewer observations than this say nothing about a tail.
@@ -21,6 +25,11 @@ SMALLEST_TAIL = 5
 # Weights that differ by less than this share of the largest are equal: a tail of rounding errors is none.
 ROUNDING = 1e-9
 PRIOR_K, PRIOR_WEIGHT = 0.5, 10.0
+# Shape of a tail above which a mean of such weights should not be trusted.
+HEAVY_TAIL = 0.7
+# How many times the mean the largest weight must be before the shape of the tail matters: a few clusters of
+# nearly equal weights have no tail, whatever shape is fitted to them.
+FAR_ABOVE_MEAN = 10.0
 
 
 def tail_size(n: int) -> int:
@@ -70,3 +79,51 @@ def shape(excess: FloatArray, prior_weight: float = 0.0) -> float:
     best = float(weights @ theta / weights.sum())
     fitted = float(np.log1p(-best * excess).mean())
     return (n * fitted + prior_weight * PRIOR_K) / (n + prior_weight)
+
+
+@dataclass(frozen=True, eq=False)
+class Largest:
+    """Logarithms of the largest weights, as many as a tail needs, and of the sum of all n; merges."""
+
+    logs: FloatArray
+    size: int
+    log_sum: float
+    n: int
+
+    def merge(self, other: Largest) -> Largest:
+        """Of the episodes of both."""
+        both = Largest.of(np.concatenate([self.logs, other.logs]), self.size)
+        return replace(both, log_sum=float(np.logaddexp(self.log_sum, other.log_sum)), n=self.n + other.n)
+
+    @classmethod
+    def of(cls, logs: FloatArray, size: int) -> Largest:
+        """The largest `size` of some logarithms."""
+        kept = logs if len(logs) <= size else np.partition(logs, -size)[-size:]
+        return cls(kept, size, float(np.logaddexp.reduce(logs)), len(logs))
+
+    @property
+    def shape(self) -> float:
+        """Pareto k of the tail; NaN where there is none."""
+        return tail_shape(np.sort(self.logs))
+
+    @property
+    def is_heavy(self) -> bool:
+        """Whether the tail is heavy, and reaches far enough to matter."""
+        reach = float(self.logs.max()) - self.log_sum + math.log(self.n)
+        return reach > math.log(FAR_ABOVE_MEAN) and self.shape > HEAVY_TAIL
+
+
+class LargestWeights:
+    """The largest final weights of a log."""
+
+    def __init__(self, weighting: Weighting, n: int) -> None:
+        self.weighting, self.size = weighting, tail_size(n) + 1
+
+    @property
+    def key(self) -> Hashable:
+        """One for each set of kept ratios."""
+        return ("largest", self.weighting)
+
+    def summarise(self, block: Block) -> Largest:
+        """Of a block."""
+        return Largest.of(self.weighting.on(block).final.logs()[:, 0], self.size)

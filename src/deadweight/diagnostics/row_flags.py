@@ -11,9 +11,11 @@ import numpy as np
 from deadweight.answers.answering import Answers
 from deadweight.answers.plans import FEW_EPISODES, NEARLY_ALL, Plan
 from deadweight.blend.candidates import ROUNDING, WITHOUT_MODEL
+from deadweight.diagnostics.mean_weight import is_contradicted
 from deadweight.diagnostics.weight_flags import flags_of_full_weights, weight_flags
 from deadweight.negligible.proof import is_proven
 from deadweight.question.core import Question
+from deadweight.question.ratio_check import FLAG as MISCALIBRATED
 from deadweight.results import Estimate, Interval
 from deadweight.typing import FloatArray
 
@@ -57,8 +59,13 @@ def _log_flags(plan: Plan, bounds: Interval | None) -> list[str]:
     """What must be known of the log, and of where the behaviour policy comes from."""
     question = plan.question
     found = [] if plan.estimator.is_naive else list(question.behaviour_flags)
-    if bounds is not None and not plan.estimator.is_naive and question.has_mixed_worlds:
-        found.append("mixed-worlds")
+    if bounds is not None and bounds.is_undetermined:
+        found.append("undetermined")
+    if bounds is not None and not plan.estimator.is_naive:
+        if question.has_mixed_worlds:
+            found.append("mixed-worlds")
+        if question.parts.has_states and is_contradicted(question):
+            found.append(MISCALIBRATED)
     if question.cut_early > 0:
         found.append("truncated" if question.cut_weights is None else "cut-weighted")
     if not plan.estimator.is_naive and _lacks_support(question):

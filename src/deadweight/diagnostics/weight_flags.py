@@ -6,85 +6,34 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, replace
-
-import numpy as np
+from collections.abc import Iterable, Mapping
 
 from deadweight.answers.answering import Answers
 from deadweight.answers.plans import FEW_EPISODES, Plan
+from deadweight.blend.candidates import CROSS_FITTED
 from deadweight.diagnostics.infinite_variance import has_infinite_variance
-from deadweight.diagnostics.pareto import tail_shape, tail_size
+from deadweight.diagnostics.mean_weight import FAR_FROM_ONE, mean_weight_z
+from deadweight.diagnostics.pareto import LargestWeights
 from deadweight.estimators.family import Summed
 from deadweight.estimators.names import PER_DECISION
 from deadweight.question.core import Question
 from deadweight.question.drops import NOTHING_DROPPED, Drop
-from deadweight.sums.blocks import Block
+from deadweight.question.ratio_check import InverseProbabilities
 from deadweight.sums.reward_timing import RewardTiming
 from deadweight.sums.weighting import Weighting
-from deadweight.typing import FloatArray
 
-# Shape of a tail above which a mean of such weights should not be trusted.
-HEAVY_TAIL = 0.7
-# How many times the mean the largest weight must be before the shape of the tail matters: a few clusters of
-# nearly equal weights have no tail, whatever shape is fitted to them.
-FAR_ABOVE_MEAN = 10.0
-# Standard errors that the mean of the weights may be away from 1.
-FAR_FROM_ONE = 3.0
 # Share of a mix below which the flags of one of its parts do not concern it.
 SMALL_SHARE = 0.01
 # The parts of a mix that have all ratios.
-UNDROPPED = ("WDR", "WPDIS", "WIS")
-
-
-@dataclass(frozen=True, eq=False)
-class Largest:
-    """Logarithms of the largest weights, as many as a tail needs, and of the sum of all n; merges."""
-
-    logs: FloatArray
-    size: int
-    log_sum: float
-    n: int
-
-    def merge(self, other: Largest) -> Largest:
-        """Of the episodes of both."""
-        both = Largest.of(np.concatenate([self.logs, other.logs]), self.size)
-        return replace(both, log_sum=float(np.logaddexp(self.log_sum, other.log_sum)), n=self.n + other.n)
-
-    @classmethod
-    def of(cls, logs: FloatArray, size: int) -> Largest:
-        """The largest `size` of some logarithms."""
-        kept = logs if len(logs) <= size else np.partition(logs, -size)[-size:]
-        return cls(kept, size, float(np.logaddexp.reduce(logs)), len(logs))
-
-    @property
-    def is_heavy(self) -> bool:
-        """Whether the tail is heavy, and reaches far enough to matter."""
-        reach = float(self.logs.max()) - self.log_sum + math.log(self.n)
-        return reach > math.log(FAR_ABOVE_MEAN) and tail_shape(np.sort(self.logs)) > HEAVY_TAIL
-
-
-class LargestWeights:
-    """The largest final weights of a log."""
-
-    def __init__(self, weighting: Weighting, n: int) -> None:
-        self.weighting, self.size = weighting, tail_size(n) + 1
-
-    @property
-    def key(self) -> Hashable:
-        """One for each set of kept ratios."""
-        return ("largest", self.weighting)
-
-    def summarise(self, block: Block) -> Largest:
-        """Of a block."""
-        return Largest.of(self.weighting.on(block).final.logs()[:, 0], self.size)
+UNDROPPED = ("WDR", CROSS_FITTED, "WPDIS", "WIS")
 
 
 def watched(question: Question, plans: Iterable[Plan]) -> list[Summed]:
     """What the flags of these plans need to be summed."""
     weighted = [plan for plan in plans if plan.estimator.is_product]
     found: list[Summed] = [LargestWeights(plan.weighting, question.n) for plan in weighted]
+    if question.pair.pi_b is None and question.parts.has_states:
+        found.append(InverseProbabilities(question.pair.n_actions))
     if any(_is_per_decision(plan) for plan in weighted):
         found.append(RewardTiming())
     return found
@@ -124,7 +73,8 @@ def _flags_of(answers: Answers, weighting: Weighting, drop: Drop) -> list[str]:
     found = []
     if answers.found(largest).is_heavy:
         found.append("heavy-tail")
-    if abs(answers.mean_z_of(weighting)) > FAR_FROM_ONE:
+    z = mean_weight_z(answers, weighting)
+    if z is not None and abs(z) > FAR_FROM_ONE:
         found.append("mean-weight")
     if _diverges(question, drop):
         found.append("infinite-variance")

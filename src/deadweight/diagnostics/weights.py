@@ -1,8 +1,8 @@
 """The weights of a log: how many episodes carry them, and whether they behave as weights must.
 
 Weights have mean 1 whatever the policies are, if the propensities are right. So has A, the product of the
-ratios that a drop leaves out. A mean far from 1 in units of its standard error therefore speaks against the
-propensities, or, with a heavy tail, says that the episodes that matter are not in the log.
+ratios that a drop leaves out. A mean far from 1 therefore speaks against the propensities, or says that the
+episodes that matter are not in the log; `deadweight.diagnostics.mean_weight` says how far is far.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from deadweight.basics.arithmetic import freeze_fields
+from deadweight.diagnostics.mean_weight import has_model, z_by_model, z_by_sample
 from deadweight.diagnostics.pareto import pareto_k
 from deadweight.log.interface import LogLike
 from deadweight.question.asking import ask
@@ -24,7 +25,7 @@ from deadweight.sums.blocks import Block
 from deadweight.sums.fields import Table
 from deadweight.sums.reduction import reduce_log
 from deadweight.sums.running import Running, running_product
-from deadweight.sums.summaries import Kish, z_from_one
+from deadweight.sums.summaries import Kish, Moments
 from deadweight.sums.weighting import Weighting
 from deadweight.typing import FloatArray
 
@@ -38,7 +39,8 @@ class WeightReport:
       ess: Kish effective sample size of B.
       ess_steps: (T,) the same at each step, ended episodes with their last weight.
       largest_share: share of the largest B in the sum.
-      mean, mean_z: mean of B, and its distance from 1 in standard errors.
+      mean, mean_z: mean of B, and its distance from 1 in the standard errors that it must have by the fitted
+        model; NaN where these are so large that nothing can be said.
       dropped_mean, dropped_mean_z: the same of A, the product of the dropped ratios; None without a drop.
       pareto_k: shape of the tail of B; above 0.7 the estimate should not be trusted. NaN without a tail.
       zero_ratio_share: share of the steps at which pi_e never takes the logged action.
@@ -113,19 +115,16 @@ def weights(log: LogLike, pi_e: Any = None, pi_b: Any = None, drop: Any = None) 
       (1.6, 0.75, 1.0)
     """
     question = ask(log, pi_e, pi_b)
-    return weights_of(question, drop_of(question, drop).weighting(question.pair))
-
-
-def weights_of(question: Question, weighting: Weighting) -> WeightReport:
-    """The same for the kept ratios of a question."""
+    weighting = drop_of(question, drop).weighting(question.pair)
     sums, kish = reduce_log(question.parts, partial(weight_sums, weighting), question.workers)
-    return weight_report(sums, kish, weighting.drop is not None)
+    return weight_report(question, weighting, sums, kish)
 
 
-def weight_report(sums: WeightSums, kish: Kish, drops: bool) -> WeightReport:
-    """The diagnostics from the sums of a log; `drops` says whether there is a drop at all."""
-    b_mean, b_z = _against_one(sums.log_b)
-    a_mean, a_z = _against_one(sums.log_a)
+def weight_report(question: Question, weighting: Weighting, sums: WeightSums, kish: Kish) -> WeightReport:
+    """The diagnostics of the kept ratios of a question from the sums of its log."""
+    drops = weighting.drop is not None
+    b_mean, b_z = _against_one(question, weighting, sums.log_b)
+    a_mean, a_z = _against_one(question, _opposite(weighting), sums.log_a) if drops else (None, None)
     shares = _shares(sums.log_b)
     squares = float((shares**2).sum())
     n = len(sums.log_b)
@@ -136,8 +135,8 @@ def weight_report(sums: WeightSums, kish: Kish, drops: bool) -> WeightReport:
         largest_share=float(shares.max()),
         mean=b_mean,
         mean_z=b_z,
-        dropped_mean=a_mean if drops else None,
-        dropped_mean_z=a_z if drops else None,
+        dropped_mean=a_mean,
+        dropped_mean_z=a_z,
         pareto_k=pareto_k(sums.log_b),
         zero_ratio_share=sums.zeros / sums.steps,
         zero_weight_share=float((sums.log_b == -math.inf).mean()),
@@ -161,12 +160,18 @@ def weight_sums(weighting: Weighting, block: Block) -> list[Any]:
 
 def _dropped_part(weighting: Weighting, block: Block) -> Running:
     """(m, 1) A, the product of the dropped ratios."""
-    drop, marks = weighting.drop, weighting.on(block).dropped
+    marks, opposite = weighting.on(block).dropped, _opposite(weighting)
     if marks is None:
         return Running(np.ones((block.n, 1)))
-    if isinstance(drop, Table):  # the others are kept by the opposite drop
-        return Weighting(weighting.pair, Table(~drop.values)).on(block).final
+    if opposite is not None:
+        return opposite.on(block).final
     return running_product(np.where(marks, weighting.on(block).full, 1.0)).last
+
+
+def _opposite(weighting: Weighting) -> Weighting | None:
+    """The weighting that keeps what this one drops; None where it drops single steps, or none."""
+    drop = weighting.drop
+    return Weighting(weighting.pair, Table(~drop.values)) if isinstance(drop, Table) else None
 
 
 def _zero_ratios(weighting: Weighting, block: Block) -> int:
@@ -187,11 +192,15 @@ def _shares(logs: FloatArray) -> FloatArray:
     return shares
 
 
-def _against_one(logs: FloatArray) -> tuple[float, float]:
-    """Mean of the weights, and its distance from 1 in standard errors."""
-    unit = max(float(logs.max()), 0.0)  # in which no weight is too large
-    values = np.exp(logs - unit)
-    error = float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan
-    z = z_from_one(float(values.mean()), error, math.exp(-unit))
+def _against_one(question: Question, weighting: Weighting | None, logs: FloatArray) -> tuple[float, float]:
+    """Mean of some weights, and its distance from 1 in standard errors; NaN where nothing can be said."""
     with np.errstate(over="ignore"):
-        return float(np.exp(logs).mean()), z
+        mean = float(np.exp(logs).mean())
+    if weighting is not None and has_model(question, weighting):
+        z = z_by_model(question, weighting, mean)
+    else:
+        unit = max(float(logs.max()), 0.0)  # in which no weight is too large
+        values = np.exp(logs - unit)
+        moments, one = Moments.of(values), math.exp(-unit)
+        z = z_by_sample(moments.mean, moments.std_error, pareto_k(logs), one)
+    return mean, math.nan if z is None else z

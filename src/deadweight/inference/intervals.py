@@ -7,7 +7,8 @@ and "bernstein" hold for every sample size and need to know which returns are po
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 
 import numpy as np
@@ -23,6 +24,8 @@ from deadweight.question.core import Question
 from deadweight.question.drops import Drop
 from deadweight.question.options import Options
 from deadweight.results import Interval
+from deadweight.sums.blocks import Block
+from deadweight.sums.summaries import Extent
 
 Choose = Callable[[Question], Drop]
 MAKERS: dict[str, Callable[[Answers, Plan, float], Interval]] = {
@@ -37,6 +40,8 @@ BOUNDS: dict[str, Callable[[Answers, Plan, float, Choose | None], Interval]] = {
     "bernstein": bernstein,
 }
 KINDS = ("auto", "guaranteed", "student-t", "bootstrap", "bca", "bernstein")
+# Intervals more than this many times as wide as the logged returns lie apart say nothing.
+WIDEST = 1000.0
 # Kinds that rest on a standard error, and can be paired with that of another estimate.
 PAIRED = ("auto", "student-t")
 
@@ -86,6 +91,49 @@ def clipped(bounds: Interval, possible: tuple[float, float] | None) -> Interval:
         return replace(bounds, lower=lowest, upper=highest)
     lower, upper = (min(max(end, lowest), highest) for end in (bounds.lower, bounds.upper))
     return replace(bounds, lower=lower, upper=upper)
+
+
+class ReturnExtent:
+    """The smallest and the largest return of a log."""
+
+    def __init__(self, gamma: float) -> None:
+        self.gamma = gamma
+
+    @property
+    def key(self) -> Hashable:
+        """One for each discount."""
+        return ("return-extent", self.gamma)
+
+    def summarise(self, block: Block) -> Extent:
+        """Of a block."""
+        return Extent.of(block.returns(self.gamma))
+
+
+def settled_interval(bounds: Interval, answers: Answers) -> Interval:
+    """An interval within the returns that are possible; or, where nobody has said these, `determined`."""
+    possible = answers.question.options.return_range
+    if possible is not None:
+        return clipped(bounds, possible)
+    extent = ReturnExtent(answers.question.gamma)
+    answers.sum([extent])
+    returns = answers.found(extent)
+    return determined(bounds, returns.highest - returns.lowest)
+
+
+def determined(bounds: Interval, spread: float) -> Interval:
+    """The interval, without ends where it is more than `WIDEST` times as wide as returns lie apart.
+
+    Returns that are all equal set no limit; an interval with one infinite end has none at all.
+
+    >>> made = Interval(-4e60, 4e60, 4e60, 0.0, "auto", "V(pi_e)", 0.1)
+    >>> determined(made, 2.0).lower, determined(made, 0.0).lower
+    (-inf, -4e+60)
+    """
+    width = bounds.upper - bounds.lower
+    if math.isfinite(width) and (spread == 0.0 or width <= WIDEST * spread):
+        return bounds
+    allowance = bounds.bias_allowance if bounds.bias_allowance <= WIDEST * spread else math.inf
+    return replace(bounds, lower=-math.inf, upper=math.inf, sampling_error=math.inf, bias_allowance=allowance)
 
 
 def make_interval(

@@ -1,4 +1,15 @@
-r"""Are the ratios right? A check of the behaviour policy that needs no truth.
+r"""Are the ratios right? Checks of the behaviour policy that need no truth.
+
+Where states have labels, action a is taken in N(s) visits to s as often as in so many draws with probability
+p(a | s). Whatever these visits depend on, a share h of them is (Chernoff) no more likely than
+
+.. math:: \exp(-N(s) \, KL(h \,\|\, p)), \qquad KL = h \log(h / p) + (1 - h) \log((1 - h) / (1 - p))
+
+Logged probabilities are known of actions that were taken, and may vary within (s, a): p is then their
+harmonic mean, since E[1_a / p] = 1 also where p depends on more than the state.
+
+Many pairs that were seen a few times each tell something together: those of one action, and all of them in
+the direction that matters:
 
 .. math:: z_1 = \text{mean}_i \sum_t (\rho_{it} - 1) \;/\; \text{its standard error}
 
@@ -10,20 +21,37 @@ show moves neither: no check of a log can see that.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deadweight.basics.arithmetic import sums_by
+from deadweight.basics.arithmetic import divide, sums_by
 from deadweight.log.labels import plain
 from deadweight.log.row_numbers import episode_of_rows
 from deadweight.log.trajectories import Trajectories
+from deadweight.sums.blocks import Block
+from deadweight.sums.summaries import KeyedSums, z_from_one
 from deadweight.typing import FloatArray, IntArray, Labels
 
 if TYPE_CHECKING:
     from deadweight.question.core import Question
 
 MOST = 3.0
+# The same, and of an action over all states, where they stand beside a test of all pairs.
+MOST_OF_TABLE = 4.0
+# Share of logs with the true probabilities in which some pair is taken to contradict them, at most.
+FALSE_ALARMS = 1e-3
+# Smaller probabilities are taken for this one, whose inverse can be squared.
+LEAST = 1e-150
+# Variance of 1 / p within a pair, relative to its mean squared, above which a state is left out.
+MOST_VARIATION = 1.0
+# Variance of how often an action is taken from which on its distribution is nearly normal.
+ENOUGH = 5.0
+ALMOST_ONE = 1.0 - 1e-12
 BINS = 10
 FLAG = "behaviour-miscalibrated"
 
@@ -40,6 +68,132 @@ def z_of_question(question: Question) -> float:
     """The same of the two policies of a question about a log in memory."""
     log, pair = question.parts[0], question.pair
     return z_of(log, pair.evaluation.along(log) / pair.behaviour.along(log))
+
+
+@dataclass(frozen=True)
+class InverseProbabilities:
+    """By state and action: visits, and the sums of 1 / p and of 1 / p^2 over the logged probabilities p."""
+
+    n_actions: int
+
+    @property
+    def key(self) -> Hashable:
+        """One for each number of actions."""
+        return ("inverse-probabilities", self.n_actions)
+
+    def summarise(self, block: Block) -> KeyedSums:
+        """Of a block."""
+        alive = np.ones((block.n, block.horizon), dtype=bool) if block.alive is None else block.alive
+        assert block.log.propensities is not None
+        inverse = 1.0 / np.maximum(block.take(block.log.propensities, 1.0)[alive], LEAST)
+        return KeyedSums.of(block.pairs(self.n_actions)[alive], 1.0, inverse, np.square(inverse))
+
+
+@dataclass(frozen=True, eq=False)
+class Stated:
+    """The old policy as it was stated, beside what was done.
+
+    Attributes:
+      taken: (S, A) how often each action was taken.
+      probs: (S, A) stated probabilities; where only those of logged actions are known, the harmonic mean of a
+        pair's, and 1 / (visits + 1) for an action that was never taken.
+      inverse, squares: (S, A) sums of 1 / p and of 1 / p^2 over logged probabilities; None for a table.
+    """
+
+    taken: FloatArray
+    probs: FloatArray
+    inverse: FloatArray | None = None
+    squares: FloatArray | None = None
+
+    @classmethod
+    def of_logged(cls, sums: KeyedSums, shape: tuple[int, int]) -> Stated:
+        """Of logged probabilities."""
+        taken, inverse, squares = (sums_by(sums.keys, one, shape[0] * shape[1]) for one in sums.sums)
+        taken, inverse, squares = (one.reshape(shape) for one in (taken, inverse, squares))
+        unseen = 1.0 / (taken.sum(axis=1, keepdims=True) + 1.0)
+        means = np.minimum(divide(taken, inverse), 1.0)
+        return cls(taken, np.where(taken > 0, means, unseen), inverse, squares)
+
+    def is_contradicted(self, pi_e: FloatArray | None) -> bool:
+        """Whether what was done contradicts it; pi_e is (S, A), None where it is not known of all actions."""
+        surprise = self._surprise()
+        if surprise.size and surprise.max() > np.log(2 * surprise.size / FALSE_ALARMS):
+            return True
+        by_action = bool((np.abs(self._action_z()) > MOST_OF_TABLE).any())
+        return by_action or (pi_e is not None and abs(self._ratio_z(pi_e)) > MOST_OF_TABLE)
+
+    @cached_property
+    def _steady(self) -> FloatArray:
+        """`taken`, without states in which logged probabilities vary wildly.
+
+        What was not taken may have been as good as impossible at one visit and likely at another: no sum over
+        what was taken tells.
+        """
+        if self.inverse is None or self.squares is None:
+            return self.taken
+        wild = self.taken * self.squares > (1.0 + MOST_VARIATION) * np.square(self.inverse)
+        return np.where(wild.any(axis=1, keepdims=True), 0.0, self.taken)
+
+    def _surprise(self) -> FloatArray:
+        """(pairs,) - log of a bound of the chance that an action is taken so much more, or less, often."""
+        taken = self._steady
+        visits = np.broadcast_to(taken.sum(axis=1, keepdims=True), taken.shape)
+        tested = visits > 0 if self.inverse is None else taken > 0
+        visits, p = visits[tested], self.probs[tested]
+        share = taken[tested] / visits
+        with np.errstate(divide="ignore", invalid="ignore"):
+            more = np.where(share > 0, share * np.log(share / p), 0.0)
+            less = np.where(share < 1, (1.0 - share) * np.log((1.0 - share) / (1.0 - p)), 0.0)
+        surprise: FloatArray = visits * (more + less) / self._inflation[tested]
+        return surprise
+
+    @cached_property
+    def _inflation(self) -> FloatArray:
+        """(S, A) how much more the sum of 1 / p over what was taken varies where p does, at least 1."""
+        if self.inverse is None or self.squares is None:
+            return np.ones_like(self.taken)
+        spread = divide(self.taken * self.squares, np.square(self.inverse)) - 1.0
+        return 1.0 + divide(np.maximum(spread, 0.0), 1.0 - self.probs)
+
+    def _action_z(self) -> FloatArray:
+        """(A,) how much more often each action was taken than stated, over all states, in standard errors.
+
+        Logged probabilities are known where an action was taken, and say how often if at all.
+        """
+        taken = self._steady
+        visits = np.broadcast_to(taken.sum(axis=1, keepdims=True), taken.shape)
+        mean = visits * self.probs
+        square = mean * (1.0 - self.probs) + np.square(mean)
+        if self.inverse is not None:
+            there = taken > 0
+            some = np.where(there, -np.expm1(visits * np.log1p(-np.minimum(self.probs, ALMOST_ONE))), 1.0)
+            mean, square = np.where(there, mean / some, 0.0), np.where(there, square / some, 0.0)
+        variance = ((square - np.square(mean)) * self._inflation).sum(axis=0)
+        enough = variance >= ENOUGH
+        return divide((taken - mean).sum(axis=0), np.sqrt(np.where(enough, variance, np.inf)))
+
+    def _ratio_z(self, pi_e: FloatArray) -> float:
+        """z_1, with the variance that ratios must have by the stated probabilities."""
+        taken, ratios = self._steady, divide(pi_e, self.probs)
+        visits = taken.sum(axis=1, keepdims=True)
+        squares = visits * self.chi_squares(pi_e)
+        if self.inverse is not None and self.squares is not None:  # p may vary within a pair
+            logged = np.square(pi_e) * self.squares - 2.0 * pi_e * self.inverse + self.taken
+            squares = np.where(taken > 0, np.maximum(squares, logged), squares)
+        steps, expected = float(visits.sum()), pi_e * (self.probs > 0)
+        total = float((ratios * taken - expected * visits).sum())
+        return z_from_one(1.0 + total / steps, math.sqrt(float(squares.sum())) / steps) if steps else 0.0
+
+    def chi_squares(self, pi_e: FloatArray) -> FloatArray:
+        """(S, A) (pi_e - p)^2 / p, whose sum over actions is the variance of a ratio."""
+        return divide(np.square(pi_e - self.probs), self.probs)
+
+    def second_moments(self, pi_e: FloatArray) -> FloatArray:
+        """(S, A) pi_e^2 / p, whose sum over actions is the second moment of a ratio."""
+        squares = divide(np.square(pi_e), self.probs)
+        # Where probabilities are known of logged actions only, they need not sum to 1.
+        variance = self.chi_squares(pi_e).sum(axis=1, keepdims=True)
+        return squares * divide(1.0 + variance, squares.sum(axis=1, keepdims=True))
 
 
 def ratio_flags(question: Question) -> tuple[str, ...]:

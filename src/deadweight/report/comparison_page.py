@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from deadweight.background.conventions import FINISHED, UNSEEN
+from deadweight.basics.table_numbers import UNDETERMINED
 from deadweight.log.labels import visible
 from deadweight.report.charts.rivals import RivalRow, rivals
 from deadweight.report.charts.svg import diamond
@@ -209,7 +210,7 @@ def _choice(name: str, value: Any) -> str:
 
 def _ends(ends: tuple[float, float] | None, form: Format) -> str:
     if ends is None or not all(math.isfinite(end) for end in ends):
-        return "could be anything"
+        return UNDETERMINED
     return f"{form(ends[0])} to\u00a0{form(ends[1])}"
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from deadweight.basics.table_numbers import UNDETERMINED
+
 LARGEST_FIXED = 1e7
 MOST_DECIMALS = 6
 # What has fewer digits than three within these decimals is written as a power of ten, unless it is rounding.
@@ -74,6 +76,15 @@ def share(value: float | None) -> str:
 def count(value: float) -> str:
     """A whole number with separators of thousands."""
     return f"{round(value):,}"
+
+
+def between(lower: float, upper: float, form: Format) -> str:
+    """An interval as text; one that holds every number has no ends to show.
+
+    >>> between(0.5, 2.0, values_like(0.1)), between(-math.inf, math.inf, values_like(0.1))
+    ('0.500 to 2.000', 'undetermined')
+    """
+    return UNDETERMINED if (lower, upper) == (-math.inf, math.inf) else f"{form(lower)} to {form(upper)}"
 
 
 def _fixed(value: float | None, decimals: int) -> str:

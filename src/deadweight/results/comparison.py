@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deadweight.basics.table_numbers import TableNumber, table_number
+from deadweight.basics.table_numbers import TableNumber, ends_in_words, table_number
 from deadweight.errors import OptionError, did_you_mean
 from deadweight.results.as_frame import frame
 from deadweight.results.differences import BASELINE, Differences, PairStates
@@ -260,4 +260,4 @@ def quoted(name: str) -> str:
 
 
 def _interval(ends: tuple[float, float] | None, form: TableNumber) -> str:
-    return "" if ends is None else f"[{form(ends[0])}, {form(ends[1])}]"
+    return "" if ends is None else ends_in_words(ends, form)

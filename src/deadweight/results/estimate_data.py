@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from deadweight.basics.table_numbers import ends_in_words
 from deadweight.results.blend import Blend
 from deadweight.results.flags import remark
 from deadweight.results.saved import saved
@@ -54,6 +56,9 @@ class About:
         return self.product and not self.contains_correction
 
 
+SIX_DIGITS = "{:.6g}".format
+
+
 @saved
 @dataclass(frozen=True)
 class Interval:
@@ -88,6 +93,11 @@ class Interval:
     dropped: list[Any] = field(default_factory=list)
 
     @property
+    def is_undetermined(self) -> bool:
+        """Whether it holds every number: the log does not tell the value."""
+        return self.lower == -math.inf and self.upper == math.inf
+
+    @property
     def by_sampling(self) -> tuple[float, float]:
         """What sampling alone leaves open, as far as it lies within the interval.
 
@@ -114,7 +124,9 @@ class Estimate(Result):
       level: confidence level of the interval.
       bounds: the interval with all its parts; None when none was asked for.
       ess: Kish effective sample size of the final kept weights; None for estimators without products.
-      mean_weight_z: distance of the mean weight from 1 in standard errors; None likewise.
+      mean_weight_z: distance of the mean weight of whole episodes from 1, in the standard errors that it must
+        have by the fitted model; None without products or interval, and where weights vary so much that a
+        mean of 0 would be no surprise.
       dropped: labels of the dropped states; `drop_origin` says in words which rule chose them.
       dropped_share: share of the logged steps whose ratio was dropped.
       flags: codes of what a reader must know; `explain()` says them in words.
@@ -250,7 +262,7 @@ class Estimate(Result):
         return forest([self], "", None)
 
     def _repr_html_(self) -> str:
-        ends = "" if self.interval is None else f"[{self.interval[0]:.6g}, {self.interval[1]:.6g}]"
+        ends = "" if self.interval is None else ends_in_words(self.interval, SIX_DIGITS)
         ess = "" if self.ess is None else self.ess_words or f"{self.ess:.1f} of {self.n_episodes:,}"
         notes = [] if not self.flags else self.explain().split("\n")
         headings = ("value", f"{self.level:.0%} interval", "ESS", "flags")
@@ -260,7 +272,7 @@ class Estimate(Result):
     def __repr__(self) -> str:
         text = f"{self.name} = {self.value:.6g}"
         if self.interval is not None:
-            text += f", {self.level:.0%} interval [{self.interval[0]:.6g}, {self.interval[1]:.6g}]"
+            text += f", {self.level:.0%} interval {ends_in_words(self.interval, SIX_DIGITS)}"
         if self.ess is not None:
             text += f", ESS {self.ess:.1f} of {self.n_episodes}"
         if self.flags:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from deadweight.basics.table_numbers import TableNumber, table_number
+from deadweight.basics.table_numbers import TableNumber, ends_in_words, table_number
 from deadweight.errors import UnknownEstimator, did_you_mean
 from deadweight.results.as_frame import frame
 from deadweight.results.estimate_data import Estimate
@@ -157,7 +157,7 @@ def _cells(name: str, estimate: Estimate, form: TableNumber) -> list[str]:
     return [
         name,
         form(estimate.value),
-        "" if interval is None else f"[{form(interval[0])}, {form(interval[1])}]",
+        "" if interval is None else ends_in_words(interval, form),
         "" if estimate.ess is None else estimate.ess_words or f"{estimate.ess:.1f}",
         "" if not bias or not np.isfinite(bias) else form(bias, "+"),
         _dropped(estimate),

@@ -31,14 +31,16 @@ FLAGS = {
     "show a difference between policies where only the conditions differ.",
     "behaviour-filled": "An old policy was not given, and was counted from its own episodes: where it was "
     "hardly seen its probabilities are rough.",
-    "behaviour-miscalibrated": "Under the true old policy ratios have mean 1; with the one that was "
-    "given or learnt they have not, by more than chance: its probabilities are wrong, and so are weights.",
+    "behaviour-miscalibrated": "The old policy that was given, logged or learnt is not the one that made "
+    "this log: it would take actions more, or less, often than was done, by more than chance. Its "
+    "probabilities are wrong, and so are weights.",
     "low-ess-undropped": "With all ratios kept fewer than ten effective episodes would be left: nothing in "
     "the log can tell whether the drop is right.",
     "heavy-tail": "A few of the largest weights are so much larger than the rest that the ones which matter "
     "most may not be in the log: the estimate may be off by more than its interval says.",
-    "mean-weight": "Its weights must average 1, and they are more than three standard errors away from it: "
-    "the old policy's probabilities are wrong, or the episodes that matter most are not in the log.",
+    "mean-weight": "Its weights must average 1, and they are further away from it than weights of these two "
+    "policies can be by chance: the old policy's probabilities are wrong, or the episodes that matter most "
+    "are not in the log.",
     "infinite-variance": "In the fitted model its weights have infinite variance: do not trust their "
     "standard error, nor the interval, however long the log is.",
     "late-reward": "All reward comes at the end of episodes of different lengths: weights by step depend "
@@ -62,6 +64,8 @@ FLAGS = {
     "it on other episodes.",
     "contradicted": "One of the estimates that check it lies further away than its own sampling error: the "
     "interval is wider by that distance.",
+    "undetermined": "Its interval is more than a thousand times as wide as the logged returns lie apart, or "
+    "without an end: this log does not determine the value.",
     "overflow": "The product of ratios left the range of floating-point numbers: use a self-normalised (W) "
     "estimator.",
 }
@@ -92,6 +96,7 @@ FIRST = {
     "no-support": "check that actions are spelt as in the log; where they are, nobody has tried them there.",
     "trained-on-log": "judge the policy on episodes that it was not learnt from.",
     "overflow": "use a self-normalised (W) estimator, or BLEND.",
+    "undetermined": _ALIKE,
     "zero-weights": _ALIKE,
     "low-ess": _ALIKE,
     "missing-weight": _ALIKE,

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from deadweight.basics.table_numbers import ends_in_words
 from deadweight.results.saved import saved
 from deadweight.results.shared import Result, finite
 from deadweight.results.shown import html_table, key_beside, new_figure
@@ -62,7 +63,7 @@ class Verdict(Result):
         return figure
 
     def _repr_html_(self) -> str:
-        ends = f"[{self.interval[0]:+.4g}, {self.interval[1]:+.4g}]"
+        ends = ends_in_words(self.interval, "{:+.4g}".format)
         rows = [(f"{self.difference:+.4g}", ends)]
         return html_table(("difference", "interval"), rows, f"Verdict: {self.answer}", self.sentences)
 

@@ -9,7 +9,7 @@ from deadweight.report.charts.scale import Scale, spanning, without_outliers
 from deadweight.report.charts.svg import RIGHT, TITLE, bottom_axis, diamond, drawing, line, text
 from deadweight.report.content.estimate_rows import EstimateRow
 from deadweight.report.markup import Markup, element
-from deadweight.report.numbers import Format
+from deadweight.report.numbers import Format, between
 
 NAMES_END = 146.0
 START = 160.0
@@ -105,6 +105,6 @@ def _marker(row: EstimateRow, scale: Scale, y: float, tone: str) -> Markup:
 
 def _described(row: EstimateRow, form: Format) -> str:
     words = f"{row.name} {form(row.value)}"
-    if row.lower is not None:
-        words += f", interval {form(row.lower)} to {form(row.upper)}"
+    if row.lower is not None and row.upper is not None:
+        words += f", interval {between(row.lower, row.upper, form)}"
     return words

@@ -10,7 +10,7 @@ from deadweight.report.charts.svg import diamond, line
 from deadweight.report.content import Content
 from deadweight.report.content.estimate_rows import EstimateRow
 from deadweight.report.markup import Markup, element
-from deadweight.report.numbers import Format, count, share
+from deadweight.report.numbers import Format, between, count, share
 from deadweight.report.sections.mix import blend_table
 from deadweight.report.sections.pieces import figure, key_entry, note, row, section, table
 from deadweight.results import remarks
@@ -82,7 +82,7 @@ def _row(each: EstimateRow, first: bool, form: Format) -> Markup:
         name += [" ", element("small", "⚑ " + ", ".join(each.flags), class_="flag")]
     cells = [
         form(each.value),
-        NOTHING if each.lower is None else f"{form(each.lower)} to {form(each.upper)}",
+        NOTHING if each.lower is None or each.upper is None else between(each.lower, each.upper, form),
         NOTHING if each.sampling_error is None else form(each.sampling_error),
         NOTHING if not each.bias_allowance else form(each.bias_allowance),
         NOTHING if each.ess is None else each.ess_words or count(each.ess),

@@ -7,7 +7,7 @@ from deadweight.report.charts.path_chart import PathChart
 from deadweight.report.charts.svg import line
 from deadweight.report.content import Content
 from deadweight.report.markup import Markup, data_block, element
-from deadweight.report.numbers import Format, count, signed, significant
+from deadweight.report.numbers import Format, between, count, signed, significant
 from deadweight.report.sections.pieces import figure, key_entry, note, scrolling, section
 from deadweight.results.estimate_data import MODEL_ONLY
 
@@ -153,8 +153,7 @@ def _more(path: PathContent, k: int) -> str:
 
 
 def _interval(level: Level, form: Format) -> str:
-    lower, upper = level.interval
-    return f"{form(lower)} to {form(upper)}"
+    return between(*level.interval, form)
 
 
 def _spoken(path: PathContent, k: int, form: Format) -> str:

@@ -8,7 +8,7 @@ from deadweight.report.charts.difference import difference
 from deadweight.report.content import Content
 from deadweight.report.content.estimate_rows import EstimateRow
 from deadweight.report.markup import Markup, element
-from deadweight.report.numbers import UNKNOWN, Format, count, signed
+from deadweight.report.numbers import UNKNOWN, Format, between, count, signed
 from deadweight.report.sections.meaning import meaning
 from deadweight.report.sections.opening import Answer, opening
 
@@ -83,4 +83,4 @@ def _inside(truth: float, headline: EstimateRow) -> list[object]:
 def _with_range(value: str, lower: float | None, upper: float | None, form: Format) -> object:
     if lower is None or upper is None or value == UNKNOWN:
         return value
-    return [value, " ", element("small", f"{form(lower)} to {form(upper)}")]
+    return [value, " ", element("small", between(lower, upper, form))]

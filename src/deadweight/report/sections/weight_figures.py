@@ -40,9 +40,9 @@ def weights_section(content: Content) -> Markup:
         _table(weights, things),
         note(
             f"Pareto k describes the heaviness of the tail: above {HEAVY_TAIL:g} a few episodes that are not "
-            "in this log could change the estimate. If the logged probabilities are right, weights that are "
-            "all kept have a mean of 1 but for chance; a mean of more than two or three standard errors away "
-            "is a reason to check them."
+            "in this log could change the estimate. If the logged probabilities are right, weights have "
+            "a mean of 1 but for chance, as far as the fitted model lets them vary. Nothing is said of that "
+            "where a mean of 0 would be no surprise."
         ),
     )
 
