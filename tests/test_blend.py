@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from statistics import NormalDist
 
 import numpy as np
 import pytest
 import reference as ref
 from reference import blend as plain
 from reference import weighted
-from scipy import stats
 from strategies import random_policy
 
 import deadweight as dw
-from deadweight.blend.candidates import OF_MODEL, Evidence, is_bearable
-from deadweight.blend.evidence import gather
-from deadweight.blend.mixing import blend
+from deadweight.answers.answering import Answers
+from deadweight.answers.misfit import Misfit
+from deadweight.blend.candidates import BIASED, ORDER, TWICE, Evidence
+from deadweight.blend.evidence import checked, gather
+from deadweight.blend.mixing import SKEWED, WIDTH, Mixture, half_width
 from deadweight.estimators.full_influence import full_influence, starts_of
 from deadweight.estimators.windowed import ModelSteps, windowed
+from deadweight.inference.student_t import t_error
 from deadweight.question.asking import ask
-from deadweight.question.drops import given_drop
 from deadweight.sums.blocks import blocks
 from deadweight.testing import influences
 
@@ -29,9 +29,15 @@ STATES, ACTIONS = 4, 3
 
 
 def make_case(
-    n: int, seed: int, even: bool = False
+    n: int, seed: int, even: bool = False, heavy: bool = False
 ) -> tuple[dw.Trajectories, ref.Log, np.ndarray, np.ndarray]:
-    """A log with ragged episodes, unseen pairs and cut ends; `even`: policies that hardly differ."""
+    """A log with ragged episodes, unseen pairs and cut ends.
+
+    Args:
+      n, seed: of the episodes.
+      even: policies that hardly differ.
+      heavy: two of the episodes earn far more than the others.
+    """
     rng = np.random.default_rng(seed)
     pi_b = random_policy(rng, STATES, ACTIONS) * 0.7 + 0.3 / ACTIONS
     pi_e = random_policy(rng, STATES, ACTIONS) * 0.7 + 0.3 / ACTIONS
@@ -40,7 +46,9 @@ def make_case(
     for i in range(n):
         states = rng.integers(STATES, size=1 + i % 4)
         actions = np.where(states == 2, 0, rng.integers(ACTIONS, size=states.size))
-        episodes.append([(int(s), int(a), float(rng.normal())) for s, a in zip(states, actions, strict=True)])
+        scale = 300.0 if heavy and i % n in (3, 7) else 1.0
+        rewards = scale * np.abs(rng.normal(size=states.size)) if heavy else rng.normal(size=states.size)
+        episodes.append(list(zip(states.tolist(), actions.tolist(), rewards.tolist(), strict=True)))
         following.append([*states[1:].tolist(), -1 if i % 3 else int(rng.integers(STATES))])
     terminated = [i % 4 != 0 for i in range(n)]
     log = dw.Trajectories.from_episodes(episodes, terminated, following)
@@ -48,42 +56,47 @@ def make_case(
 
 
 @pytest.mark.parametrize(
-    ("n", "seed", "even", "drop", "gamma", "level"),
+    ("n", "seed", "gamma", "level", "kind"),
     [
-        (20, 1, True, [1], 0.9, 0.95),
-        (18, 2, False, [0, 3], 1.0, 0.95),
-        (12, 3, False, [0, 1, 2, 3], 0.9, 0.8),
-        (9, 4, False, [2], 1.0, 0.99),
+        (20, 1, 0.9, 0.95, "even"),
+        (11, 2, 1.0, 0.95, "few"),
+        (12, 3, 0.9, 0.8, "few"),
+        (40, 4, 1.0, 0.99, "even"),
+        (45, 5, 0.95, 0.95, "skewed"),
+        (45, 6, 1.0, 0.8, "skewed"),
+        (25, 7, 0.9, 0.95, "misfit"),
+        (25, 8, 1.0, 0.8, "misfit"),
+        (45, 9, 1.0, 0.99, "skewed misfit"),
+        (4, 10, 0.9, 0.95, "too few"),
     ],
 )
-def test_against_plain_loops(
-    n: int, seed: int, even: bool, drop: list[int], gamma: float, level: float
-) -> None:
-    log, loops, pi_e, pi_b = make_case(n, seed, even)
+def test_against_plain_loops(n: int, seed: int, gamma: float, level: float, kind: str) -> None:
+    even, heavy, misfit = kind in ("even", "skewed"), "skewed" in kind, "misfit" in kind
+    log, loops, pi_e, pi_b = make_case(n, seed, even, heavy)
     question = ask(log, pi_e, pi_b, gamma)
-    evidence = gather(question, given_drop(drop, question.pair, log))
-    found = blend(replace(evidence, useless=False), level)
-    expected = plain.blend(loops, pi_e, pi_b, set(drop), gamma, level)
-    values = dict(zip(evidence.names, evidence.values, strict=True))
-    for name, value in expected.estimates.items():
-        assert values[name] == pytest.approx(value, rel=1e-10), name
-    assert found.value == pytest.approx(expected.value, rel=1e-10)
-    assert found.half_width == pytest.approx(expected.half_width, rel=1e-10)
-    assert found.contradiction == pytest.approx(expected.contradiction, rel=1e-10)
-    assert found.baseline_error == pytest.approx(expected.baseline_error, rel=1e-10)
+    answers = Answers(question, ())
+    evidence = checked(
+        question, answers, gather(question, answers), Misfit(0.0, 1.0, 99.0, n, 4) if misfit else None
+    )
+    mixture = Mixture(evidence)
+    found, expected = mixture.at(level), plain.blend(loops, pi_e, pi_b, gamma, level, misfit)
+    gathered = plain.gather(loops, pi_e, pi_b, gamma)
+    assert set(evidence.names) == set(gathered.theta)
+    for place, name in enumerate(evidence.names):
+        assert evidence.values[place] == pytest.approx(gathered.theta[name], rel=1e-10), name
+        assert evidence.sizes[place] == pytest.approx(gathered.sizes[name], rel=1e-10), name
+    for field in ("value", "std_error", "contradiction", "missing", "undetectable", "skewness"):
+        known = getattr(expected, field)
+        assert getattr(found, field) == pytest.approx(known, rel=1e-10, nan_ok=True), field
+    assert found.shared_bias == pytest.approx(expected.shared, rel=1e-10)
+    assert found.half_widths == pytest.approx(expected.half_widths, rel=1e-10)
+    assert found.baseline_half_widths == pytest.approx(expected.baseline_half_widths, rel=1e-10)
     assert dict(found.shares) == pytest.approx(expected.shares, rel=1e-10, abs=1e-12)
     assert sum(found.shares.values()) == pytest.approx(1.0)
-    doubted, weights = (
-        blend(one, level)
-        for one in (
-            replace(evidence, useless=True),
-            replace(evidence, useless=False, weights_only=True, left_out=OF_MODEL),
-        )
-    )
-    assert set(weights.shares) <= {"WPDIS", "WIS"}
-    assert (doubted.value, doubted.shares) == (found.value, found.shares)
-    reach = abs(weights.value - found.value) + weights.half_width
-    assert doubted.half_width == max(found.half_width, reach)
+    # The case is of the kind that it is meant to be.
+    assert mixture.candidates.by_weights == (misfit or kind == "too few")
+    assert mixture.candidates.by_weights or (evidence.ess < 10) == (kind == "few")
+    assert (abs(found.skewness) > SKEWED) == heavy == (found.half_widths[0] != found.half_widths[1])
 
 
 @pytest.mark.parametrize("window", [2, 3])
@@ -114,29 +127,38 @@ def test_influence_of_windowed_weights(window: int) -> None:
     assert found - found.mean() == pytest.approx(expected - expected.mean(), rel=1e-6, abs=1e-6)
 
 
-def weights_only(late: bool, ess: float) -> Evidence:
-    names = ("WPDIS", "WIS", "BEHAVIOUR")
-    return Evidence(
-        names, np.array([3.0, 1.0, 0.0]), np.diag([1.0, 4.0, 1.0]), 100, ess, ess, 0.0, model=False, late=late
-    )
+def weights_only(late: bool, ess: float, **more) -> Evidence:
+    names, sizes = ("WPDIS", "WIS", "BEHAVIOUR"), np.array([ess, ess, 100.0])
+    found = Evidence(names, np.array([3.0, 1.0, 0.0]), np.diag([1.0, 4.0, 1.0]), sizes, 100, ess)
+    return replace(found, model=False, late=late, **more)
 
 
 def test_without_a_model_a_reward_that_comes_last_is_left_to_whole_episodes() -> None:
-    late, on_the_way = blend(weights_only(True, 40.0)), blend(weights_only(False, 40.0))
+    late, on_the_way = (Mixture(weights_only(late, 40.0)).at(0.95) for late in (True, False))
     assert (late.value, late.shares, late.contradiction) == (1.0, {"WIS": 1.0}, 0.0)
-    assert on_the_way.shares["WPDIS"] == pytest.approx(0.8)  # by their variances, which are 1 and 4
+    assert (on_the_way.value, on_the_way.shares, on_the_way.contradiction) == (3.0, {"WPDIS": 1.0}, 0.0)
 
 
-def test_weights_alone_have_degrees_of_freedom_below_one() -> None:
+def test_weights_alone_are_never_surer_than_their_row() -> None:
     """Student's t with ESS - 1 degrees of freedom, also below one; one episode says nothing of the next."""
-    noise = NormalDist().cdf(2.5)
-    for ess in (1.5, 3.0, 40.0):
-        found = blend(weights_only(True, ess))
-        assert found.half_width == pytest.approx(
-            stats.t.ppf(noise, ess - 1) * 2.0, rel=1e-9
-        )  # its variance is 4
-    assert blend(weights_only(True, 1.0)).half_width == np.inf
-    assert blend(weights_only(False, 0.0)).half_width == np.inf
+    for late, error in ((True, 2.0), (False, 1.0)):
+        for level in (0.8, 0.95, 0.99):
+            for ess in (1.5, 3.0, 40.0, 1e9):
+                found = Mixture(weights_only(late, ess, row_distance=0.3)).at(level)
+                row = t_error(error, ess, level) + 0.3
+                assert found.half_width == pytest.approx(max(half_width(error, 0.0, level), row), rel=1e-12)
+                assert found.half_width >= row
+            assert Mixture(weights_only(late, 1.0)).at(level).half_width == np.inf
+            assert Mixture(weights_only(late, 0.0)).at(level).half_widths == (np.inf, np.inf)
+
+
+def test_an_allowance_for_missing_weight_is_for_weights_alone() -> None:
+    without, found = (Mixture(weights_only(True, 1e9, missing=allowed)).at(0.95) for allowed in (0.0, 7.0))
+    assert (without.missing, without.contradiction) == (0.0, 0.0)
+    assert (found.missing, found.contradiction) == (7.0, 7.0)
+    assert found.half_width == pytest.approx(half_width(2.0, 7.0))
+    with_model = Mixture(replace(evidence_of(FIVE, NOISE, 1e9), missing=7.0)).at(0.95)
+    assert (with_model.missing, with_model.contradiction) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize("shift", [0.0, 100.0])
@@ -170,53 +192,43 @@ def test_rounding_is_no_contradiction() -> None:
     assert not re.search(r"\binf\b", " ".join(found.verdict.reasons))
 
 
-def test_weights_alone_are_as_sure_as_their_effective_episodes() -> None:
-    many, some, few = (blend(weights_only(True, ess)).half_width for ess in (1e9, 40.0, 4.0))
-    assert many == pytest.approx(2.5 * 2.0)
-    assert few > 1.5 * many > some > many
-
-
-def evidence_of(
-    values: dict[str, float], errors: dict[str, float], sizes: tuple[float, ...], **more
-) -> Evidence:
+def evidence_of(values: dict[str, float], errors: dict[str, float], size: float, **more) -> Evidence:
     """Estimates with independent errors, besides that of a mean return of zero."""
     names = (*values, "BEHAVIOUR")
     found = np.array([*values.values(), 0.0])
-    return Evidence(
-        names, found, np.diag([*(errors[name] ** 2 for name in values), 0.01]), 10**12, *sizes, **more
-    )
+    covariance = np.diag([*(errors[name] ** 2 for name in values), 0.01])
+    return Evidence(names, found, covariance, np.full(len(names), size), 10**12, size, **more)
 
 
-FIVE = dict.fromkeys(("WDR", "WDRSIS", "WIN3", "WIN2", "DM"), 1.0)
+FIVE = dict.fromkeys((name for name in ORDER if name not in ("WDR", "WIN1")), 1.0)
 NOISE = dict(zip(FIVE, (0.5, 0.4, 0.3, 0.2, 0.1), strict=True))
+
+
+def test_the_order_goes_from_the_fewest_assumptions_to_the_least_variance() -> None:
+    assert list(FIVE) == ["WDR cross-fitted", "LIN", "WIN3", "WIN2", "DM"]
+    assert list(Mixture(evidence_of(FIVE, NOISE, 10.0)).at(0.95).shares) == list(FIVE)
+    assert list(Mixture(evidence_of(FIVE, NOISE, 9.9)).at(0.95).shares) == list(FIVE)[1:]
 
 
 def test_few_effective_episodes_leave_more_to_the_model() -> None:
     """Their standard errors are too small: by 1 + 12 / ESS in the variance of what they add to the model."""
-    many = blend(evidence_of(FIVE, NOISE, (1e9, 1e9, 1e9)))
-    few = blend(evidence_of(FIVE, NOISE, (12.0, 12.0, 12.0)))
+    many, few = (Mixture(evidence_of(FIVE, NOISE, size)).at(0.95) for size in (1e12, TWICE))
     assert few.shares["DM"] > many.shares["DM"]
     assert many.shares["DM"] == pytest.approx(100 / sum(error**-2 for error in NOISE.values()), rel=1e-6)
 
 
 def test_a_model_that_windows_deny_is_left_out_although_full_weights_cannot_tell() -> None:
-    values = {"WDR": 1.0, "WDRSIS": 1.0, "WIN3": 2.0, "WIN2": 2.0, "DM": 1.0}
-    errors = {**NOISE, "WDR": 5.0, "WDRSIS": 5.0, "WIN3": 0.1, "WIN2": 0.1}
-    found = blend(evidence_of(values, errors, (1e9, 1e9, 1e9)))
+    values = {**FIVE, "WIN3": 2.0, "WIN2": 2.0}
+    errors = {**NOISE, "WDR cross-fitted": 5.0, "LIN": 5.0, "WIN3": 0.1, "WIN2": 0.1}
+    found = Mixture(evidence_of(values, errors, 1e9)).at(0.95)
     assert found.shares["DM"] < 0.05
     assert found.against == "DM"
     assert found.value > 1.9
 
 
-def test_a_drop_that_leaves_less_than_a_window_counts_as_nearly_the_model() -> None:
-    kept, nearly = (blend(evidence_of(FIVE, NOISE, (50.0, dropped, 300.0))) for dropped in (200.0, 900.0))
-    assert list(kept.shares) == ["WDR", "WDRSIS", "WIN3", "WIN2", "DM"]
-    assert list(nearly.shares) == ["WDR", "WIN3", "WIN2", "WDRSIS", "DM"]
-
-
 def test_half_of_what_a_model_says_is_allowed_for_once_it_is_shown_to_be_wrong() -> None:
     values = {**FIVE, "DM": 9.0}
-    found = blend(evidence_of(values, {**NOISE, "WDR": 0.1}, (1e9, 1e9, 1e9)))
+    found = Mixture(evidence_of(values, {**NOISE, "WDR cross-fitted": 0.1}, 1e9)).at(0.95)
     (model,) = (part for part in found.parts if part.name == "DM")
     distance = 9.0 - found.value
     assert distance / 2 - 0.2 < model.beyond < distance / 2
@@ -225,44 +237,29 @@ def test_half_of_what_a_model_says_is_allowed_for_once_it_is_shown_to_be_wrong()
 
 def test_a_gain_is_never_surer_than_the_mean_return() -> None:
     names = (*FIVE, "BEHAVIOUR")
-    everything = np.ones(len(names))
-    paired = Evidence(names, everything, np.full((6, 6), 1.0) + np.diag([1e-6] * 6), 1000, 1e9, 1e9, 1e9)
-    assert blend(paired).baseline_error == pytest.approx(2.5, rel=1e-3)
+    covariance = np.full((6, 6), 1.0) + np.diag([1e-6] * 6)
+    paired = Evidence(names, np.ones(6), covariance, np.full(6, 1e9), 1000, 1e9)
+    assert Mixture(paired).at(0.95).baseline_error == pytest.approx(WIDTH, rel=1e-3)
 
 
-def test_without_a_model_doubly_robust_stays_where_it_helps_and_ends_are_known() -> None:
-    values = {"WDR": 1.0, "WPDIS": 2.0, "WIS": 2.0}
-    sharp, blunt = {"WDR": 0.1, "WPDIS": 1.0, "WIS": 2.0}, {"WDR": 1.5, "WPDIS": 1.0, "WIS": 2.0}
-    for errors, some_cut, names in (
-        (sharp, True, {"WDR", "WPDIS", "WIS"}),
-        (sharp, False, {"WPDIS", "WIS"}),
-        (blunt, True, {"WPDIS", "WIS"}),
-    ):
-        found = blend(evidence_of(values, errors, (40.0, 40.0, 0.0), model=False, some_cut=some_cut))
-        assert set(found.shares) == names
+def test_what_the_first_estimate_would_not_show_of_an_error_of_the_model() -> None:
+    """Three standard errors of its difference from the model, and anything where nothing checks that."""
+    found = Mixture(evidence_of(FIVE, NOISE, 1e12)).at(0.95)
+    assert found.undetectable == pytest.approx(BIASED * np.hypot(0.5, 0.1), rel=1e-6)
+    few = Mixture(evidence_of(FIVE, NOISE, 9.9)).at(0.95)  # LIN comes first
+    widened = (1 + TWICE / 9.9) * (0.4**2 + 0.1**2)
+    assert few.undetectable == pytest.approx(BIASED * np.sqrt(widened), rel=1e-9)
+    assert Mixture(evidence_of({"DM": 1.0}, NOISE, 1e9)).at(0.95).undetectable == np.inf
+    assert np.isnan(Mixture(weights_only(True, 40.0)).at(0.95).undetectable)
 
 
-def test_a_misfit_is_borne_where_weights_alone_leave_more_open() -> None:
-    values = {**FIVE, "WPDIS": 1.0, "WIS": 1.0}
-    evidence = evidence_of(values, {**NOISE, "WPDIS": 1.0, "WIS": 0.2}, (40.0, 40.0, 40.0))
-    assert is_bearable(evidence, 0.499)
-    assert not is_bearable(evidence, 0.501)
-    late = replace(evidence, late=True)  # then WIS is what is left
-    assert is_bearable(late, 0.099)
-    assert not is_bearable(late, 0.101)
-    assert not is_bearable(replace(evidence, heard=True), 0.001)  # values that were given
-    rows = evidence_of({"WDR": 1.0, "DM": 1.0, "WPDIS": 1.0}, {**NOISE, "WPDIS": 1.0}, (40.0, 40.0, 0.0))
-    assert not is_bearable(rows, 0.001)
-
-
-def test_the_interval_allows_for_a_misfit_that_is_borne() -> None:
-    fits, off = (blend(evidence_of(FIVE, NOISE, (1e9, 1e9, 1e9), misfit=by)) for by in (0.0, 0.3))
-    assert (fits.contradiction, off.contradiction, off.misfit) == (0.0, 0.3, 0.3)
-    assert off.value == fits.value
-    assert off.half_width == pytest.approx(fits.half_width * NormalDist().inv_cdf(0.95) / 1.959964 + 0.3)
-    assert off.baseline_error > fits.baseline_error
-    without = blend(replace(weights_only(False, 40.0), misfit=9.0))  # the model is not in it
-    assert without.misfit == 0.0
+def test_a_bias_that_all_share_is_for_mixes_with_the_model() -> None:
+    with_model, without = (
+        Mixture(replace(evidence, shared_bias=-0.4)).at(0.95)
+        for evidence in (evidence_of(FIVE, NOISE, 1e9), weights_only(True, 40.0))
+    )
+    assert (with_model.contradiction, with_model.shared_bias, with_model.against) == (0.4, 0.4, None)
+    assert (without.contradiction, without.shared_bias) == (0.0, 0.0)
 
 
 def late_log(seed: int, n: int = 300) -> dw.Trajectories:

@@ -20,7 +20,6 @@ from deadweight.inference.per_episode import centred_influences
 from deadweight.log.interface import in_memory
 from deadweight.question.asking import ask
 from deadweight.question.cut_weights import weigh_cuts
-from deadweight.question.drops import NOTHING_DROPPED
 from deadweight.question.options import Options
 
 STEPS = 3
@@ -158,21 +157,21 @@ def test_rows_stand_for_one_over_the_chance_of_being_seen() -> None:
     np.testing.assert_allclose(weighted.rewards, log.rewards * weighted.discounting.standing.rows)
 
 
-@pytest.mark.parametrize("name", ["WDR", "WPDIS", "DM", "WIN2", "WIN3", "BEHAVIOUR"])
+@pytest.mark.parametrize("name", ["LIN", "WPDIS", "DM", "WIN2", "WIN3", "BEHAVIOUR"])
 def test_the_influence_is_the_derivative_by_the_weight_of_an_episode(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the chance of being cut, and the model's shares of states, held fixed: as influences take them."""
     log = random_log()
     question = ask(log, PI_E, PI_B, GAMMA, Options(cut_weights="state"))
-    found = gather(question, NOTHING_DROPPED)
+    found = gather(question)
     _hold_shares(ModelSteps(question), monkeypatch)
     place, copies, n = found.names.index(name), 100, log.n_episodes
     influence = centred_influences(question, found.influences[place])
     weighted, many = question.parts[0], np.tile(np.arange(n), copies)
 
     def value(chosen: Any) -> float:
-        return float(gather(question.about(weighted.select(chosen)), NOTHING_DROPPED).values[place])
+        return float(gather(question.about(weighted.select(chosen))).values[place])
 
     base = value(many)
     for episode in (0, 7):

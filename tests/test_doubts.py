@@ -318,20 +318,3 @@ def test_saved_and_loaded_verdicts_keep_their_doubts(tmp_path: Path) -> None:
     again = dw.load(tmp_path / "ev.json")
     assert again.verdict == ev.verdict
     assert again.to_dict()["verdict"]["doubts"] == ["mixed-worlds"]
-
-
-# --- what is dropped where ----------------------------------------------------------------------------------
-
-
-def test_the_terminal_tells_the_drop_inside_the_blend_from_that_of_a_row(tmp_path: Path) -> None:
-    lift = dw.domains.stochastic_lift(7)
-    sampled = lift.sample(600, seed=1)
-    logged = lift.pi_b.probs[sampled.states, sampled.actions]
-    log = write(tmp_path / "log.csv", as_table(sampled.with_propensities(logged)))
-    target = policy_file(tmp_path / "new.npy", lift.pi_e.probs.tolist())
-    words = ["--target", str(target)]
-    told = " ".join(CliRunner().invoke(app, ["evaluate", str(log), *words]).stdout.split())
-    assert "Dropped inside BLEND: automatic choice for WDRSIS: Q gap <= 12.03, level 4 of 5" in told
-    path = " ".join(CliRunner().invoke(app, ["states", str(log), *words]).stdout.split())
-    assert "2 dropped for WSPDIS." in path
-    assert "<-: the level chosen for WSPDIS; the estimates inside BLEND" in path

@@ -9,7 +9,7 @@ import pytest
 
 import deadweight as dw
 from deadweight.answers.given_model import _moments, given_model_fits
-from deadweight.blend.candidates import BY_WEIGHTS
+from deadweight.blend.candidates import WITHOUT_MODEL
 from deadweight.estimators.windowed import ModelSteps
 from deadweight.question.asking import ask
 from deadweight.question.options import Options
@@ -68,7 +68,7 @@ def test_a_right_model_takes_part_and_is_not_taken_for_exact() -> None:
 def test_a_model_that_the_log_contradicts_has_no_share(how: str) -> None:
     table = dw.evaluate(LOG, PI_E, PI_B, ["BLEND", "BEHAVIOUR", "DM", "WPDIS"], model=WRONG[how])
     found = table["BLEND"]
-    assert set(found.shares) <= set(BY_WEIGHTS)
+    assert set(found.shares) <= set(WITHOUT_MODEL)
     assert "model-unproven" in table["DM"].flags
     assert "model-unproven" in found.flags
     assert "model-unproven" not in table["WPDIS"].flags

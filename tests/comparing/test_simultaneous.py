@@ -51,23 +51,6 @@ def test_what_two_policies_share_cancels():
     assert contest.half_width(0, 2, 2.0) == pytest.approx(1.15 * 2.0 * error + 0.5, rel=1e-4)
 
 
-def test_of_a_useless_model_differences_hold_what_weights_leave_open():
-    noise = np.random.default_rng(0).normal(size=400)
-    asked = []
-
-    def alone(level, known):
-        asked.append((level, known))
-        return 7.0
-
-    lost = contender(2.0, noise, useless=True, alone=alone)
-    sure = contender(1.0, noise, alone=alone)
-    contest = Contest([lost, sure, lost], contender(0.0, noise, acts_as_logged=True), Draws(0.95, 1000, 0))
-    assert contest.half_width(0, 1, 2.0) == contest.half_width(1, 0, 2.0) == 7.0
-    assert asked[0] == (pytest.approx(0.9545, abs=1e-4), True)
-    assert contest.half_width(0, 2, 2.0) == 14.0
-    assert contest.pushes_out(0, 1, 2.0) == pytest.approx(7.0)
-
-
 def test_noise_and_bias_push_out_by_the_root_of_their_squares():
     rng = np.random.default_rng(0)
     noise = rng.normal(size=400)

@@ -13,10 +13,9 @@ from strategies import random_policy
 
 import deadweight as dw
 from deadweight.blend.evidence import gather
-from deadweight.blend.mixing import UNSEEN, blend
+from deadweight.blend.mixing import WIDTH, Mixture
 from deadweight.inference.student_t import t_error
 from deadweight.question.asking import ask
-from deadweight.question.drops import NOTHING_DROPPED
 from deadweight.sums import kernel
 
 STATES, ACTIONS, N = 4, 3, 17
@@ -128,18 +127,18 @@ def test_a_blend_counts_it_once() -> None:
     """BLEND adds it to the influences of its estimates; the row of DM has brought none of it into them."""
     log, _, pi_e, pi_b = make_case(cut=True)
     table = dw.evaluate(log, pi_e, pi_b, ["DM", "BLEND"], drop=None)
-    evidence = gather(ask(log, pi_e, pi_b), NOTHING_DROPPED)
+    evidence = gather(ask(log, pi_e, pi_b))
     place = evidence.names.index("DM")
     own = evidence.covariance[place, place]
     assert evidence.unseen_variance > 0.1 * own
     assert table["DM"].std_error == pytest.approx(np.sqrt(own + evidence.unseen_variance), rel=1e-10)
     (part,) = (one for one in table["BLEND"].blend.parts if one.name == "DM")
     assert part.std_error == pytest.approx(np.sqrt(own), rel=1e-10)
-    # With nothing that contradicts the half-width is 2.5 s, s^2 = Var + 1.5 v_u.
-    calm = replace(evidence, values=np.ones(len(evidence.names)), shared_bias=0.0, useless=False, left_out=())
-    with_it, without = blend(calm), blend(replace(calm, unseen_variance=0.0))
-    difference = (with_it.half_width / 2.5) ** 2 - (without.half_width / 2.5) ** 2
-    assert difference == pytest.approx(UNSEEN * evidence.unseen_variance, rel=1e-9)
+    # With nothing that contradicts the half-width is 2.5 s, s^2 = Var + v_u.
+    calm = replace(evidence, values=np.ones(len(evidence.names)), shared_bias=0.0)
+    with_it, without = (Mixture(one).at(0.95) for one in (calm, replace(calm, unseen_variance=0.0)))
+    difference = (with_it.half_width / WIDTH) ** 2 - (without.half_width / WIDTH) ** 2
+    assert difference == pytest.approx(evidence.unseen_variance, rel=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["auto", "student-t"])

@@ -91,7 +91,7 @@ DENSITY = [
     for mode in modes
 ]
 # Their standard error is that of a mean and comes with the first pass.
-MEANS = ("IS", "SIS", "PDIS", "SPDIS", "DR", "DRSIS", "C-SIS", "C-SPDIS", "BEHAVIOUR")
+MEANS = ("IS", "SIS", "PDIS", "SPDIS", "DR", "DRSIS", "LIN", "C-SIS", "C-SPDIS", "BEHAVIOUR")
 
 
 def test_every_name_is_tried() -> None:

@@ -9,7 +9,7 @@ import pytest
 from features.test_feature_evaluation import LOG, TRUTH, pi_b, pi_e
 
 import deadweight as dw
-from deadweight.blend.candidates import BY_WEIGHTS
+from deadweight.blend.candidates import WITHOUT_MODEL
 from deadweight.negligible.guard import fit_of, guard_of, rewards_to_go
 from deadweight.negligible.witnesses import LEAST_Z
 from deadweight.question.asking import ask
@@ -68,7 +68,7 @@ def test_a_learned_model_that_foretells_nothing_has_no_share() -> None:
     assert guard_of(question).z < LEAST_Z
     evaluation = dw.evaluate(log, sepsis.pi_e, sepsis.pi_b, background=False, model=irrelevant(log, 0))
     found = evaluation["BLEND"]
-    assert set(found.shares) <= set(BY_WEIGHTS)
+    assert set(found.shares) <= set(WITHOUT_MODEL)
     assert found.interval[0] < sepsis.true_value < found.interval[1]
     assert abs(evaluation["DM"].value - sepsis.true_value) > 3 * evaluation["DM"].std_error
     flagged = {name for name, one in evaluation.estimates.items() if "model-unproven" in one.flags}

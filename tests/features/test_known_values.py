@@ -10,11 +10,9 @@ from features.test_feature_evaluation import LOG, TRUTH, pi_b, pi_e
 
 import deadweight as dw
 from deadweight.answers.known_values import KnownValues, known_values
-from deadweight.blend.candidates import BY_WEIGHTS, Evidence
+from deadweight.blend.candidates import WITHOUT_MODEL
 from deadweight.blend.evidence import gather
-from deadweight.blend.mixing import blend
 from deadweight.question.asking import ask
-from deadweight.question.drops import NOTHING_DROPPED
 from deadweight.question.options import Options
 
 RNG = np.random.default_rng(7)
@@ -111,7 +109,7 @@ def test_values_that_the_log_contradicts_have_no_share(how: str) -> None:
     given = dw.GivenQ(WRONG[how](learned_elsewhere()))
     evaluation = dw.evaluate(LOG, pi_e, pi_b, ["BLEND", "BEHAVIOUR", "DM", "WPDIS"], model=given)
     found = evaluation["BLEND"]
-    assert set(found.shares) <= set(BY_WEIGHTS)
+    assert set(found.shares) <= set(WITHOUT_MODEL)
     assert "model-unproven" in found.flags
     assert "model-unproven" in evaluation["DM"].flags
     assert "model-unproven" not in evaluation["WPDIS"].flags
@@ -121,9 +119,10 @@ def test_values_that_the_log_contradicts_have_no_share(how: str) -> None:
 
 def test_what_is_found_is_there_for_whoever_asks_again() -> None:
     question = ask(LOG, pi_e, pi_b, options=Options(model=dw.GivenQ(np.zeros((LOG.n_steps, 3)))))
-    first, again = gather(question, NOTHING_DROPPED), gather(question, NOTHING_DROPPED)
+    first, again = gather(question), gather(question)
     assert again is first
-    assert first.left_out == ("DM", "WIN1", "WDRSIS")
+    assert first.left_out == ("DM",)
+    assert not first.model
 
 
 def test_few_effective_episodes_and_no_model_carry_no_verdict() -> None:
@@ -134,13 +133,3 @@ def test_few_effective_episodes_and_no_model_carry_no_verdict() -> None:
     assert evaluation["WPDIS"].ess < 10
     assert evaluation.verdict.answer == "cannot tell"
     assert "fewer than ten episodes" in " ".join(evaluation.verdict.reasons)
-
-
-def test_weights_alone_are_as_wide_as_student_says() -> None:
-    names = ("WDR", "WDRSIS", "DM", "BEHAVIOUR", "WPDIS", "WIS", "WIN1")
-    evidence = Evidence(
-        names, np.zeros(7), np.eye(7), 100, 12.0, 12.0, 12.0, left_out=("DM", "WIN1", "WDRSIS")
-    )
-    found = blend(evidence)
-    assert found.shares == {"WDR": 1.0}
-    assert found.half_width > 1.15 * 2.5  # eleven degrees of freedom

@@ -8,7 +8,7 @@ import pytest
 import deadweight as dw
 from deadweight.blend.candidates import SECOND_OPINION, Evidence
 from deadweight.blend.headline import judge
-from deadweight.blend.mixing import blend, half_width
+from deadweight.blend.mixing import Mixture, half_width
 
 WALK = dw.domains.navigation()
 LOG = WALK.sample(60, seed=0)
@@ -43,30 +43,30 @@ def test_values_that_are_given_have_a_check_of_their_own() -> None:
 
 def made(second: float, error_of_weights: float = 1.0) -> Evidence:
     """Weights and a model that agree on 0, and the default's model elsewhere, all of them independent."""
-    names = ("WDR", "WDRSIS", "DM", "BEHAVIOUR", "WPDIS", "WIS", SECOND_OPINION)
+    names = ("WDR", "LIN", "DM", "BEHAVIOUR", "WPDIS", "WIS", SECOND_OPINION)
     errors = np.array([error_of_weights, error_of_weights, 0.1, 0.1, 1.0, 1.0, 0.1])
     values = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, second])
-    return Evidence(names, values, np.diag(errors**2), 10**6, 1e9, 1e9, 1e9)
+    return Evidence(names, values, np.diag(errors**2), np.full(7, 1e9), 10**6, 1e9)
 
 
 def test_all_of_the_distance_counts() -> None:
     """Between independent models 0.05 is noise, and no estimate contradicts; the interval allows for it."""
-    found = blend(made(0.05))
+    found = Mixture(made(0.05)).at(0.95)
     assert found.against is None
     assert found.contradiction == pytest.approx(0.05)
     assert found.half_width == pytest.approx(half_width(found.std_error, 0.05), rel=1e-4)
-    far = blend(made(1.0))
+    far = Mixture(made(1.0)).at(0.95)
     assert far.against == SECOND_OPINION
     assert far.contradiction == pytest.approx(1.0)
 
 
 def test_half_of_it_where_weights_show_that_the_default_is_wrong() -> None:
-    found = blend(made(10.0))
+    found = Mixture(made(10.0)).at(0.95)
     assert found.contradiction == pytest.approx(5.0)
 
 
 def test_it_is_said() -> None:
-    near, far = (judge(blend(made(second)), 0.3, 100, known=True) for second in (0.2, 1.0))
+    near, far = (judge(Mixture(made(second)).at(0.95), 0.3, 100, known=True) for second in (0.2, 1.0))
     assert (
         "DM by default (the model that is used if none is chosen, alone) says something else"
         in near.reasons[2]

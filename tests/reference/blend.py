@@ -10,13 +10,12 @@ import numpy as np
 from scipy.stats import norm
 from scipy.stats import t as student
 
-from .log import ENDS, UNKNOWN, Array, Drop, Log, Policy, cumulative, ratio, returns
+from .log import ENDS, UNKNOWN, Array, Log, Policy, cumulative, ratio, ratios, returns
 from .model import fit_model, q_values
 from .products import kish
 from .weighted import window_weight
 
 FOLDS = 5
-NAMES = ("WDR", "WDRSIS", "WIN3", "WIN2", "DM", "BEHAVIOUR", "WDR cross-fitted", "WDRSIS cross-fitted")
 
 
 @dataclass
@@ -100,30 +99,60 @@ def lent(counts: Array, s: int, a: int, b: int) -> float:
 
 
 def doubly_robust(
-    log: Log, pi_e: Policy, weights: list[list[float]], gamma: float, models: Sequence[Model]
+    log: Log,
+    pi_e: Policy,
+    weights: list[list[float]],
+    gamma: float,
+    models: Sequence[Model],
+    weighted: bool = True,
 ) -> tuple[float, Array]:
-    """WDR and its full influence, with model number i % len(models) for episode i."""
+    """WDR and its full influence, with model number i % len(models) for episode i; LIN is not `weighted`."""
     n, count = log.n, len(models)
     value, psi = 0.0, np.zeros(n)
     starts = [np.zeros_like(models[0].Q) for _ in models]
     for t in range(log.horizon):
         now, before = [row[t] for row in weights], [row[t - 1] if t else 1.0 for row in weights]
+        total = [sum(row) if weighted else n for row in (now, before)]
         surprise, baseline = np.zeros(n), np.zeros(n)
         for i, episode in enumerate(log.episodes):
             if t < len(episode):
                 s, a, r = episode[t]
                 model, start = models[i % count], starts[i % count]
                 surprise[i], baseline[i] = r - model.Q[t, s, a], model.V[t, s]
-                start[t, s, a] -= gamma**t * ratio(now[i], sum(now))
+                start[t, s, a] -= gamma**t * ratio(now[i], total[0])
                 for b in range(len(pi_e[0])):
-                    start[t, s, b] += gamma**t * ratio(before[i], sum(before)) * pi_e[s][b]
-        for w, y in ((now, surprise), (before, baseline)):
-            mean = ratio(float(np.dot(w, y)), sum(w))
+                    start[t, s, b] += gamma**t * ratio(before[i], total[1]) * pi_e[s][b]
+        for w, y, norm_of in ((now, surprise, total[0]), (before, baseline, total[1])):
+            mean = ratio(float(np.dot(w, y)), norm_of)
             value += gamma**t * mean
             for i in range(n):
-                psi[i] += gamma**t * n * ratio(w[i] * (y[i] - mean), sum(w))
+                psi[i] += gamma**t * n * ratio(w[i] * (y[i] - mean) if weighted else w[i] * y[i], norm_of)
     for model, start in zip(models, starts, strict=True):
         psi += model.phi(start)
+    return value, psi
+
+
+def first_order(log: Log, pi_e: Policy, pi_b: Policy) -> tuple[list[list[float]], float]:
+    """1 + sum_{u <= t} (rho_u - 1), after the end as at the end; and how many episodes carry that."""
+    rows, squares, steps = [], 0.0, 0
+    for row in ratios(log, pi_e, pi_b):
+        weights = [1 + sum(rho - 1 for rho in row[: t + 1]) for t in range(len(row))]
+        squares += sum(w * w for w in weights)
+        steps += len(row)
+        rows.append(weights + [weights[-1]] * (log.horizon - len(weights)))
+    return rows, log.n / max(squares / steps, 1.0)
+
+
+def by_weights(weights: list[list[float]], paid: list[list[float]]) -> tuple[float, Array]:
+    """Self-normalised means added up, and the influence: WPDIS with a slot a step, WIS with one for all."""
+    n = len(weights)
+    value, psi = 0.0, np.zeros(n)
+    for t in range(len(weights[0])):
+        total = sum(row[t] for row in weights)
+        mean = ratio(sum(w[t] * y[t] for w, y in zip(weights, paid, strict=True)), total)
+        value += mean
+        for i in range(n):
+            psi[i] += n * ratio(weights[i][t] * (paid[i][t] - mean), total)
     return value, psi
 
 
@@ -199,123 +228,224 @@ def unseen_variance(log: Log, model: Model) -> float:
 
 
 @dataclass
+class Evidence:
+    """The estimates that there are, and what is known of them."""
+
+    theta: dict[str, float]
+    psi: dict[str, Array]
+    sizes: dict[str, float]
+    ess: float
+    unseen: float
+    shared: float
+    missing: float
+    distance: float  # of the row of weights alone from what it is checked by
+
+
+@dataclass
 class Result:
-    """What BLEND says."""
+    """What BLEND says; half-widths are below and above."""
 
     value: float
-    half_width: float
+    std_error: float
+    half_widths: tuple[float, float]
+    baseline_half_widths: tuple[float, float]
     shares: dict[str, float]
     contradiction: float
-    baseline_error: float
-    estimates: dict[str, float]
+    shared: float
+    missing: float
+    undetectable: float
+    skewness: float
 
 
-def blend(log: Log, pi_e: Policy, pi_b: Policy, drop: Drop, gamma: float = 1, level: float = 0.95) -> Result:
-    """The whole of it, with the given drop for WDRSIS."""
+def gather(log: Log, pi_e: Policy, pi_b: Policy, gamma: float = 1) -> Evidence:
+    """Every estimate with its full influence."""
     n = log.n
     everyone = Model(log, range(n), pi_e, gamma)
-    without = [Model(log, [i for i in range(n) if i % FOLDS != k], pi_e, gamma) for k in range(FOLDS)]
-    plain, kept = cumulative(log, pi_e, pi_b), cumulative(log, pi_e, pi_b, drop)
+    plain, paid = cumulative(log, pi_e, pi_b), returns(log, gamma)
+    linear, size_of_linear = first_order(log, pi_e, pi_b)
+    by_step = [[gamma**t * e[t][2] if t < len(e) else 0.0 for t in range(log.horizon)] for e in log.episodes]
+    *of_three, size_of_windows = windowed(log, everyone, pi_b, 3)
     found = {
-        "WDR": doubly_robust(log, pi_e, plain, gamma, [everyone]),
-        "WDRSIS": doubly_robust(log, pi_e, kept, gamma, [everyone]),
-        "WIN3": windowed(log, everyone, pi_b, 3)[:2],
+        "LIN": doubly_robust(log, pi_e, linear, gamma, [everyone], weighted=False),
+        "WIN3": of_three,
         "WIN2": windowed(log, everyone, pi_b, 2)[:2],
         "DM": direct(log, everyone),
-        "BEHAVIOUR": (sum(returns(log, gamma)) / n, np.array(returns(log, gamma))),
-        "WDR cross-fitted": doubly_robust(log, pi_e, plain, gamma, without),
-        "WDRSIS cross-fitted": doubly_robust(log, pi_e, kept, gamma, without),
+        "BEHAVIOUR": (sum(paid) / n, np.array(paid)),
+        "WPDIS": by_weights(plain, by_step),
+        "WIS": by_weights([row[-1:] for row in plain], [[one] for one in paid]),
     }
-    theta = {name: value for name, (value, _) in found.items()}
-    psi = np.array([influence for _, influence in found.values()])
-    sigma = np.cov(psi, ddof=1) / n
-    shared = (FOLDS - 1) * (sum(model.value for model in without) / FOLDS - everyone.value)
-    ess, ess_dropped = kish([row[-1] for row in plain]), kish([row[-1] for row in kept])
-    sizes = {"WDR": ess, "WDRSIS": ess_dropped, "WIN3": windowed(log, everyone, pi_b, 3)[2]}
-    return mix(theta, sigma, n, sizes, unseen_variance(log, everyone), shared, level)
+    in_sample, shared = doubly_robust(log, pi_e, plain, gamma, [everyone]), 0.0
+    if n < FOLDS:
+        found["WDR"] = in_sample
+    else:
+        without = [Model(log, [i for i in range(n) if i % FOLDS != k], pi_e, gamma) for k in range(FOLDS)]
+        found["WDR cross-fitted"] = doubly_robust(log, pi_e, plain, gamma, without)
+        shared = (FOLDS - 1) * (sum(model.value for model in without) / FOLDS - everyone.value)
+    ess = kish([row[-1] for row in plain])
+    sizes = {"LIN": size_of_linear, "WIN3": size_of_windows, "WIN2": size_of_windows, "DM": n, "BEHAVIOUR": n}
+    distances = [abs(found["WPDIS"][0] - in_sample[0])]
+    if ess < 10:
+        distances.append(abs(found["WPDIS"][0] - everyone.value))
+    mean_weight = sum(row[-1] for row in plain) / n
+    return Evidence(
+        {name: value for name, (value, _) in found.items()},
+        {name: influence for name, (_, influence) in found.items()},
+        {name: sizes.get(name, ess) for name in found},
+        ess,
+        unseen_variance(log, everyone),
+        shared,
+        max(1 - mean_weight, 0) * (max(paid) - min(paid)),
+        max(distances),
+    )
 
 
-def mix(
-    theta: dict[str, float],
-    sigma: Array,
-    n: int,
-    ess: dict[str, float],
-    unseen: float,
-    shared: float,
-    level: float,
+def blend(
+    log: Log, pi_e: Policy, pi_b: Policy, gamma: float = 1, level: float = 0.95, misfit: bool = False
 ) -> Result:
-    """The mix of estimates with a given covariance."""
-    names = list(theta)
-    factor = {k: 1.0 if k in ("DM", "BEHAVIOUR") else sqrt(1 + 12 / max(size_of(k, ess), 1)) for k in names}
+    """The whole of it; `misfit` for a model that does not fit the log."""
+    found = gather(log, pi_e, pi_b, gamma)
+    if misfit or log.n < FOLDS or found.ess == 0:
+        return weights_alone(found, log.n, level, found.distance if misfit else 0.0)
+    return mix(found, log.n, level)
 
-    def variance(x: dict[str, float]) -> float:
+
+Mix = dict[str, float]
+
+
+def product(psi: dict[str, Array], x: Mix, y: Mix) -> float:
+    """The covariance of two mixes of means."""
+    n = len(psi["DM"])
+    found = 0.0
+    for a, share in x.items():
+        for b, other in y.items():
+            p, q = psi[a] - psi[a].mean(), psi[b] - psi[b].mean()
+            found += share * other * sum(p[i] * q[i] for i in range(n)) / (n - 1) / n
+    return found
+
+
+def minus(x: Mix, y: Mix) -> Mix:
+    return {name: x.get(name, 0.0) - y.get(name, 0.0) for name in {**x, **y}}
+
+
+def skewness_of(psi: dict[str, Array], x: Mix) -> float:
+    """Third central moment over the standard deviation to the third, of the influences on a mix."""
+    n = len(psi["DM"])
+    own = [sum(share * float(psi[name][i]) for name, share in x.items()) for i in range(n)]
+    centre = sum(own) / n
+    second = sum((one - centre) ** 2 for one in own) / n
+    return sum((one - centre) ** 3 for one in own) / n / second**1.5 if second > 0 else float("nan")
+
+
+def sides(skewness: float, n: int, level: float) -> tuple[float, float]:
+    """By how much Hall's transformation makes an interval wider below and above."""
+    if not abs(skewness) > 3:
+        return 1.0, 1.0
+    z, u = norm.ppf(0.5 + level / 2), skewness / sqrt(n)
+    moved = []
+    for at in (z, -z):
+        inner = 1 + u * at - u**2 / 6
+        moved.append(3 / u * ((abs(inner) ** (1 / 3)) * (1 if inner > 0 else -1) - 1))
+    return max(moved[0] / z, 1.0), max(-moved[1] / z, 1.0)
+
+
+def width(error: float, contradiction: float, level: float) -> float:
+    """Noise on both sides, or what contradicts and noise on one."""
+    both, one = (2.5 * norm.ppf(p) / norm.ppf(0.975) for p in (0.5 + level / 2, level))
+    return max(both * error, one * error + contradiction)
+
+
+def weights_alone(found: Evidence, n: int, level: float, distance: float) -> Result:
+    """WPDIS, never surer than the row of that name, and allowing for weights that are not there."""
+    x = {"WPDIS": 1.0}
+    own = product(found.psi, x, x)
+    gain = minus(x, {"BEHAVIOUR": 1.0})
+    difference = max(
+        product(found.psi, gain, gain), product(found.psi, {"BEHAVIOUR": 1.0}, {"BEHAVIOUR": 1.0})
+    )
+    skewness = skewness_of(found.psi, x)
+    widths = []
+    for variance in (own, difference):
+        of_row = student.ppf(0.5 + level / 2, found.ess - 1) * sqrt(variance) + max(found.missing, distance)
+        factors = sides(skewness, n, level)
+        widths.append([max(width(sqrt(variance) * f, found.missing, level), of_row) for f in factors])
+    return Result(
+        found.theta["WPDIS"],
+        sqrt(own),
+        (widths[0][0], widths[0][1]),
+        (max(widths[0][0], widths[1][0]), max(widths[0][1], widths[1][1])),
+        x,
+        found.missing,
+        0.0,
+        found.missing,
+        float("nan"),
+        skewness,
+    )
+
+
+def mix(found: Evidence, n: int, level: float) -> Result:
+    """The mix of estimates that lean on the model."""
+    theta, sizes = found.theta, found.sizes
+    unweighted = ("DM", "BEHAVIOUR")
+    factor = {k: 1.0 if k in unweighted else sqrt(1 + 12 / max(sizes[k], 1)) for k in theta}
+
+    def widened(x: Mix) -> Mix:
         """With more noise in what each estimate adds to the model."""
         y = {key: share * factor[key] for key, share in x.items()}
         y["DM"] = y.get("DM", 0.0) + sum(share * (1 - factor[key]) for key, share in x.items())
-        return sum(y[a] * y[b] * sigma[names.index(a), names.index(b)] for a in y for b in y)
+        return y
 
-    def minus(x: dict[str, float], y: dict[str, float]) -> dict[str, float]:
-        return {name: x.get(name, 0.0) - y.get(name, 0.0) for name in names}
+    def variance(x: Mix) -> float:
+        return max(product(found.psi, widened(x), widened(x)), 0.0)
 
-    def value(x: dict[str, float]) -> float:
+    def value(x: Mix) -> float:
         return sum(share * theta[name] for name, share in x.items())
 
-    order = ["WDR", "WDRSIS", "WIN3", "WIN2", "DM"]
-    if ess["WDRSIS"] > 0.95 * n:
-        order.remove("WDRSIS")
-    elif ess["WDRSIS"] > ess["WIN3"]:
-        order = ["WDR", "WIN3", "WIN2", "WDRSIS", "DM"]
-    if ess["WDR"] < 10:
-        order.remove("WDR")
+    def noise(difference: Mix, z: float) -> float:
+        return z * sqrt(variance(difference))
 
-    def noise(difference: dict[str, float], z: float, *among: str) -> float:
-        """So many standard errors, with the degrees of freedom of the least of some estimates."""
-        degrees = max(min(n if k == "DM" else size_of(k, ess) for k in among) - 1, 1)
-        return student.ppf(norm.cdf(z), degrees) * sqrt(max(variance(difference), 0))
-
-    def differ(a: str, b: str, *among: str) -> bool:
+    def differ(a: str, b: str) -> bool:
         difference = minus({a: 1.0}, {b: 1.0})
-        return abs(value(difference)) > noise(difference, 3, *among)
+        return abs(value(difference)) > noise(difference, 3)
 
-    wrong_model = any(differ(k, "DM", k) for k in order[:-1])
+    order = ["WDR cross-fitted", "LIN", "WIN3", "WIN2", "DM"][0 if found.ess >= 10 else 1 :]
+    wrong_model = any(differ(k, "DM") for k in order[:-1])
     x = {order[0]: 1.0}
     for place, name in enumerate(order[1:], start=1):
         other = {name: 1.0}
         b2 = 0.0
-        against = [(x, (order[0],)), *(({k: 1.0}, (k, name)) for k in order[:place])]
-        for before, among in against:
+        for before in (x, *({k: 1.0} for k in order[:place])):
             difference = minus(other, before)
             if wrong_model and name != "DM":
-                b2 = max(b2, value(difference) ** 2 - noise(difference, 1.5, *among) ** 2)
-            elif abs(value(difference)) > noise(difference, 3, *among):
+                b2 = max(b2, value(difference) ** 2 - noise(difference, 1.5) ** 2)
+            elif abs(value(difference)) > noise(difference, 3):
                 b2 = max(b2, value(difference) ** 2)
         spread = variance(minus(other, x)) + b2
-        # S_jj - S_Xj from Var(X - j) = S_XX + S_jj - 2 S_Xj.
-        top = (spread - b2 + variance(other) - variance(x)) / 2 + b2
-        a = min(max(top / spread, 0.0), 1.0)
+        both = product(found.psi, widened(x), widened(other))
+        a = min(max((variance(other) - both + b2) / spread, 0.0), 1.0)
         x = {key: a * share for key, share in x.items()} | {name: 1 - a}
 
     def allowed(k: str) -> float:
         difference = minus(x, {k: 1.0})
-        found = abs(value(difference)) - noise(difference, 1.64, order[0])
-        nearly = k.startswith("WDRSIS") and ess["WDRSIS"] > ess["WIN3"]
-        return found / 2 if (k == "DM" or nearly) and differ(order[0], k, order[0]) else found
+        beyond = abs(value(difference)) - noise(difference, 1.64)
+        return beyond / 2 if k == "DM" and differ(order[0], k) else beyond
 
-    witnesses = [
-        k for k in names if k != "BEHAVIOUR" and (ess["WDR"] >= 10 or k not in ("WDR", "WDR cross-fitted"))
-    ]
-    contradiction = max([abs(shared), *(allowed(k) for k in witnesses)])
-    both, one = (2.5 * norm.ppf(p) / norm.ppf(0.975) for p in (0.5 + level / 2, level))
-
-    def width(error: float) -> float:
-        return max(both * error, one * error + contradiction)
-
-    half = width(sqrt(variance(x) + 1.5 * unseen))
+    contradiction = max(0.0, abs(found.shared), *(allowed(k) for k in order))
+    skewness = skewness_of(found.psi, x)
+    factors = sides(skewness, n, level)
     gain = max(variance(minus(x, {"BEHAVIOUR": 1.0})), variance({"BEHAVIOUR": 1.0}))
-    paired = width(sqrt(gain + 1.5 * unseen))
-    return Result(value(x), half, x, contradiction, max(half, paired), theta)
-
-
-def size_of(name: str, ess: dict[str, float]) -> float:
-    """How many effective episodes an estimate has."""
-    return ess["WIN3"] if name.startswith("WIN") else ess[name.removesuffix(" cross-fitted")]
+    own, paired = (
+        [width(f * sqrt(of + found.unseen), contradiction, level) for f in factors]
+        for of in (variance(x), gain)
+    )
+    return Result(
+        value(x),
+        sqrt(product(found.psi, x, x)),
+        (own[0], own[1]),
+        (max(own[0], paired[0]), max(own[1], paired[1])),
+        x,
+        contradiction,
+        abs(found.shared),
+        0.0,
+        noise(minus({order[0]: 1.0}, {"DM": 1.0}), 3) if x["DM"] > 0 else float("nan"),
+        skewness,
+    )

@@ -115,7 +115,7 @@ def test_conventions_name_every_choice(content: Content) -> None:
     assert found["Discount (gamma)"] == "1"
     assert found["Finished episodes"].startswith("absorb")
     assert found["Interval"].startswith("blend, 95 % confidence")
-    assert found["States dropped"].startswith("inside BLEND: automatic choice for WDRSIS")
+    assert found["States dropped"].startswith("none in BLEND; in C-WSPDIS automatic choice for C-WSPDIS")
     assert (found["deadweight"], found["Date"]) == (dw.__version__, "2024-06-25")
 
 

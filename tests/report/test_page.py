@@ -193,13 +193,12 @@ def test_states_are_capped_and_the_page_stays_small() -> None:
     assert len(text.encode()) < 150_000
 
 
-def test_what_a_blend_drops_is_not_said_of_the_row_of_the_same_name() -> None:
-    """In the demo WDRSIS drops every state, and WDRSIS inside BLEND does not."""
+def test_a_blend_drops_nothing_and_figures_show_what_a_row_drops() -> None:
     words = Tree(render(gather(lift()))).root.words()
-    assert "states dropped as in WDRSIS inside BLEND" in words
-    assert re.search(r"visited states, \d+ dropped inside BLEND", words)
-    assert "States droppedinside BLEND: automatic choice for WDRSIS" in words.replace("\n", "")
-    assert "may drop other states than the estimate above" in words
+    assert "states dropped as in C-WSPDIS" in words
+    assert re.search(r"visited states, \d+ dropped in C-WSPDIS", words)
+    assert "States droppednone in BLEND; in C-WSPDIS automatic choice" in words.replace("\n", "")
+    assert "inside BLEND" not in words
 
 
 def test_a_drop_by_hand_is_the_same_everywhere() -> None:

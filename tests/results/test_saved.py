@@ -234,3 +234,43 @@ def test_a_table_is_loaded_where_no_log_ever_was(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == str(found)
+
+
+def test_a_table_of_the_former_mix_can_be_read(tmp_path: Path) -> None:
+    """Its mix had an estimate with a drop in it, other fields, and a flag that there is no more."""
+    table = lift()
+    document = json.loads(table.save(tmp_path / "table.json").read_text())
+    estimates = document["result"]["estimates"]
+    estimate = next(one["fields"] for one in estimates.values() if one["fields"]["blend"] is not None)
+    mix = estimate["blend"]["fields"]
+    for later in ("missing", "undetectable", "skewness", "skewed", "baseline_skewed"):
+        del mix[later]
+    mix |= {"misfit": 0.25, "drops": True}
+    mix["shares"]["WDRSIS"] = mix["shares"].pop("LIN")
+    for part in mix["parts"]["$tuple"]:
+        part["fields"]["name"] = part["fields"]["name"].replace("LIN", "WDRSIS")
+    mix["parts"]["$tuple"].append(
+        {
+            "$type": "Part",
+            "fields": {**mix["parts"]["$tuple"][0]["fields"], "name": "WDRSIS cross-fitted", "share": 0.0},
+        }
+    )
+    estimate["flags"]["$tuple"].append("model-useless")
+    (tmp_path / "former.json").write_text(json.dumps(document))
+    found = dw.load(tmp_path / "former.json")
+    blend, known = found["BLEND"].blend, table["BLEND"].blend
+    assert (blend.value, blend.half_width) == (known.value, known.half_width)
+    assert blend.half_widths == (known.half_width, known.half_width)
+    assert found["BLEND"].flags == (*table["BLEND"].flags, "model-useless")
+    again = dw.load(found.save(tmp_path / "again.json"))
+    assert again.to_dict() == found.to_dict()
+    assert "BLEND" in str(found)
+    assert "WDRSIS cross-fitted" in found.report(tmp_path / "page.html").read_text()
+
+
+def test_a_field_that_no_version_had_is_refused(tmp_path: Path) -> None:
+    text = lift().save(tmp_path / "table.json").read_text()
+    assert '"shared_bias":' in text
+    (tmp_path / "strange.json").write_text(text.replace('"shared_bias":', '"shard_bias":', 1))
+    with pytest.raises(DataError, match="Blend has no shard_bias"):
+        dw.load(tmp_path / "strange.json")

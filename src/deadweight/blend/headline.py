@@ -29,6 +29,9 @@ WORDS = {
     "WIS": "whole-episode weights without a model",
     CROSS_FITTED: "doubly robust with models fitted on other episodes",
     SECOND_OPINION: "the model that is used if none is chosen, alone",
+    # In results that earlier versions have saved.
+    "WDRSIS": "doubly robust with negligible states dropped",
+    "WDRSIS cross-fitted": "doubly robust with negligible states dropped and models of other episodes",
 }
 
 

@@ -155,9 +155,17 @@ OF_PRODUCTS = {
 }
 
 
+# Flags that nothing has any more, in results that earlier versions have saved.
+FORMER = {
+    "model-useless": "Labels of states tell neither what follows nor what is paid, or no model fitted to "
+    "other episodes is seen to foretell what is earned and too few effective episodes are left to check "
+    "it: the interval also holds all that weights alone leave open.",
+}
+
+
 def remark(flag: str, made: About) -> str:
     """What a flag says about this estimator."""
-    said = FLAGS[flag]
+    said = FORMER[flag] if flag in FORMER else FLAGS[flag]
     if made.kind == "mix":
         return OF_MIXES.get(flag, said)
     if made.product:
@@ -184,6 +192,6 @@ def remarks(flagged: Iterable[tuple[About, Iterable[str]]]) -> list[tuple[str, l
     for made, flags in flagged:
         for flag in flags:
             found.setdefault((flag, remark(flag, made)), []).append(made.name)
-    order = list(FLAGS)
+    order = [*FLAGS, *FORMER]
     ranked = sorted(found.items(), key=lambda entry: order.index(entry[0][0]))
     return [(flag, names, said) for (flag, said), names in ranked]
