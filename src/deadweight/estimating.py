@@ -13,6 +13,7 @@ from dataclasses import asdict
 from typing import Any
 
 from deadweight._version import __version__
+from deadweight.answers import confounding
 from deadweight.answers.answering import Answers
 from deadweight.answers.plans import Plan
 from deadweight.background import background_of
@@ -156,6 +157,8 @@ def answer(
     mixed = {made: gatherer_of(question, drop_of_mix(question, plans, drop), answers) for made in mixes}
     besides = [one for gatherer in mixed.values() for one in gatherer.wanted]
     besides += watched(question, plans) if interval is not None else []
+    on_model = with_errors and (bool(mixes) or any(plan.uses_model for plan in plans))
+    besides += confounding.sums_for(question) if on_model else []
     if shown:  # a blend in the table is its headline
         besides += [one for g in mixed.values() for one in background_sums(question, g.drop)]
     answers.prepare(interval is not None or "bias" in also, checks, with_errors, besides)
@@ -167,7 +170,10 @@ def answer(
                 for plan, centre in centres.items()
                 if compared and plan.estimator.about.known_noise and math.isfinite(answers.fit(centre).value)
             ],
-            besides=[gatherer.job for gatherer in mixed.values()],
+            besides=[
+                *(gatherer.job for gatherer in mixed.values()),
+                confounding.job_for(answers) if on_model else None,
+            ],
         )
     found = {
         plan.name: (plan, _estimate(answers, plan, centres[plan], drop, interval, level, also))

@@ -64,7 +64,10 @@ def linear(
     q: Array | Sequence[Array] | None = None,
 ) -> float:
     """DM's mean + sum_i sum_t gamma^t (1 + sum_{u<=t} (rho_u - 1)) delta_it / n, the end of a log worth 0."""
-    tables, rho = per_episode(log, fitted_q(log, pi_e, gamma, unseen) if q is None else q), ratios(log, pi_e, pi_b)
+    tables, rho = (
+        per_episode(log, fitted_q(log, pi_e, gamma, unseen) if q is None else q),
+        ratios(log, pi_e, pi_b),
+    )
     estimate = 0.0
     for i, episode in enumerate(log.episodes):
         weight = 1.0

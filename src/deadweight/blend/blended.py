@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 from deadweight.answers.answering import Answers
+from deadweight.answers.confounding import confounding_of
 from deadweight.answers.misfit import Misfit
 from deadweight.answers.plans import Plan, plan_of
 from deadweight.blend.candidates import Evidence, is_bearable
@@ -58,10 +59,14 @@ def blend_estimate(
     question, misfit = plan.question, _model_check(answers)
     off = misfit.size if misfit is not None and misfit.found else 0.0
     bad = off > 0.0 and not is_bearable(gathered, off)
-    evidence = replace(gathered, model=not bad, misfit=off)
+    confounding = confounding_of(answers)
+    confounded = confounding is not None and confounding.found
+    lost = bad or confounded or question.has_mixed_worlds  # one world is what a model is of
+    evidence = replace(gathered, model=not lost, misfit=off)
     mixed = blend(evidence, level)
     marks = {
         "model-misfit": bad,
+        "confounded-model": confounded,
         "model-useless": evidence.useless,
         "contradicted": mixed.against is not None,
     }

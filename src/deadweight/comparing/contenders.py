@@ -28,6 +28,7 @@ from deadweight.inference.per_episode import per_episode
 from deadweight.inference.student_t import t_error
 from deadweight.question.core import Question
 from deadweight.results import Estimate
+from deadweight.results.flags import NO_MODEL
 from deadweight.sums.blocks import Block
 from deadweight.sums.fields import Field
 from deadweight.typing import FloatArray
@@ -117,7 +118,7 @@ def contender_of(plan: Plan, estimate: Estimate, ess: float | None, sound: bool)
         alone = partial(_half_width, estimate)
         own = estimate.influence
         return Contender(value, own, allowance=unsure, ess=ess, acts_as_logged=logged, alone=alone)
-    evidence = replace(gather(plan.question, plan.drop), model="model-misfit" not in estimate.flags)
+    evidence = replace(gather(plan.question, plan.drop), model=set(NO_MODEL).isdisjoint(estimate.flags))
     made = _of_blend(plan.question, evidence, estimate.blend.shares)
     return replace(made, allowance=0.0 if sound else np.inf, acts_as_logged=logged)
 

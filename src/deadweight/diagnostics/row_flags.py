@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from deadweight.answers.answering import Answers
+from deadweight.answers.confounding import is_confounded
 from deadweight.answers.plans import FEW_EPISODES, NEARLY_ALL, Plan
 from deadweight.blend.candidates import ROUNDING, WITHOUT_MODEL
 from deadweight.diagnostics.weight_flags import flags_of_full_weights, weight_flags
@@ -80,6 +81,7 @@ def _model_flags(answers: Answers, plan: Plan) -> list[str]:
     """What must be known of the model behind an estimate."""
     misfit = answers.misfit(plan)
     found = ["model-misfit"] if misfit is not None and misfit.found else []
+    found += ["confounded-model"] if plan.uses_model and is_confounded(answers) else []
     return [*found, *_flags_of_fit(plan.question)] if plan.has_used_model else found
 
 

@@ -67,9 +67,7 @@ MARGINALISED = Scheme("MIS", builders.marginalised, "marginalised weights", lett
 TABULAR_MARGINALISED = Scheme(
     "TMIS", builders.tabular_marginalised, "marginalised, by table", letters=(False, True, False)
 )
-LINEAR = Scheme(
-    "LIN", builders.linear, "doubly robust, weights to first order", contains_correction=True
-)
+LINEAR = Scheme("LIN", builders.linear, "doubly robust, weights to first order", contains_correction=True)
 MODEL = Scheme("DM", builders.direct, "fitted model alone", baseline=True, model=True)
 CONDITIONAL = Scheme("CIS", builders.conditional, "conditional weights")
 # Before all others, with a model or without: it leaves out what does not fit.

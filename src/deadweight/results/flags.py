@@ -29,6 +29,10 @@ FLAGS = {
     "mixed-worlds": "The old policies of this log worked under different conditions: their episodes start "
     "differently, or the same actions in the same states bring something else. Put together they may "
     "show a difference between policies where only the conditions differ.",
+    "confounded-model": "The old policy looked at something that the states leave out (a week, a version, "
+    "how ill somebody was), and it matters: where its logged probability of the same action in the same "
+    "state was another, something else followed. A model of these states takes that for the work of the "
+    "action.",
     "behaviour-filled": "An old policy was not given, and was counted from its own episodes: where it was "
     "hardly seen its probabilities are rough.",
     "behaviour-miscalibrated": "Under the true old policy ratios have mean 1; with the one that was "
@@ -66,12 +70,17 @@ FLAGS = {
 
 GRAVE = (
     "mixed-worlds",
+    "confounded-model",
     "mean-weight",
     "behaviour-miscalibrated",
     "model-misfit",
     "model-unstable",
 )
 """On a headline: something is wrong with the log or with what was given, and no gate opens."""
+WITHHOLDING = ("mixed-worlds", "confounded-model")
+"""Of these: with them no number of a table can carry a verdict."""
+NO_MODEL = ("model-misfit", "mixed-worlds", "confounded-model")
+"""On a mix: nothing in it rests on the fitted model."""
 LEADING = (*GRAVE, "model-unproven", "no-support")
 """They come before the numbers of a verdict; other flags come after them."""
 _PROBABILITIES = (
@@ -82,6 +91,7 @@ _ALIKE = "log more episodes, best with an old policy that acts more like the new
 FIRST = {
     "mixed-worlds": "evaluate the episodes of one old policy alone, or add what changed between them (week, "
     "site) to the state.",
+    "confounded-model": "put what the old policy looked at (a week, a version, a severity) into the state.",
     "mean-weight": _PROBABILITIES,
     "behaviour-miscalibrated": _PROBABILITIES,
     "model-misfit": _STATES,
@@ -136,6 +146,10 @@ OF_MIXES = {
     "known. See whether they are spelt as in the log.",
     "model-misfit": "The fitted model does not give back the mean return of the log itself, by more than "
     "chance: it has been left out of this estimate.",
+    "confounded-model": "The old policy looked at something that the states leave out (a week, a version, "
+    "how ill somebody was), and it matters: where its logged probability of the same action in the same "
+    "state was another, something else followed. The fitted model, which takes that for the work of the "
+    "action, has been left out of this estimate.",
     "model-unproven": "The action values, given or learned, do not fit what the log earned, or foretell "
     "nothing of it: the answer is based on weights.",
     "model-unstable": "The model of the features, which has half of the shares or more, left the range "
