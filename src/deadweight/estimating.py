@@ -22,6 +22,7 @@ from deadweight.background.one_pass import background_sums
 from deadweight.basics.progress import expect_passes
 from deadweight.blend.blended import blend_estimate, check_blend
 from deadweight.blend.evidence import gatherer_of, sums_of_windows
+from deadweight.diagnostics.log_order import order_job
 from deadweight.diagnostics.row_flags import mix_flags, row_flags
 from deadweight.diagnostics.weight_flags import watched
 from deadweight.errors import OptionError
@@ -173,6 +174,7 @@ def answer(
             besides=[
                 *(gatherer.job for gatherer in mixed.values()),
                 confounding.job_for(answers) if on_model else None,
+                order_job(answers) if mixes and interval is not None else None,
             ],
         )
     found = {

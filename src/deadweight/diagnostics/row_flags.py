@@ -12,6 +12,7 @@ from deadweight.answers.answering import Answers
 from deadweight.answers.confounding import is_confounded
 from deadweight.answers.plans import FEW_EPISODES, NEARLY_ALL, Plan
 from deadweight.blend.candidates import ROUNDING, WITHOUT_MODEL
+from deadweight.diagnostics.log_order import order_flags
 from deadweight.diagnostics.weight_flags import flags_of_full_weights, weight_flags
 from deadweight.negligible.proof import is_proven
 from deadweight.question.core import Question
@@ -51,7 +52,7 @@ def mix_flags(answers: Answers, plan: Plan, mix: Estimate) -> list[str]:
     unproven = [] if is_proven(plan.question) else ["model-unproven"]
     by_model = sum(share for name, share in shares.items() if name not in WITHOUT_MODEL)
     fitted = _flags_of_fit(plan.question) if by_model >= HALF else []
-    return [*found, *flags_of_full_weights(answers, shares), *unproven, *fitted]
+    return [*found, *flags_of_full_weights(answers, shares), *unproven, *fitted, *order_flags(answers)]
 
 
 def _log_flags(plan: Plan, bounds: Interval | None) -> list[str]:

@@ -29,10 +29,9 @@ FLAGS = {
     "mixed-worlds": "The old policies of this log worked under different conditions: their episodes start "
     "differently, or the same actions in the same states bring something else. Put together they may "
     "show a difference between policies where only the conditions differ.",
-    "confounded-model": "The old policy looked at something that the states leave out (a week, a version, "
-    "how ill somebody was), and it matters: where its logged probability of the same action in the same "
-    "state was another, something else followed. A model of these states takes that for the work of the "
-    "action.",
+    "confounded-model": "The old policy looked at something that the states leave out (a week, a version, a "
+    "severity), and it matters: where it was more or less likely to act as it did, something else followed. "
+    "A model takes that for an effect of the action.",
     "behaviour-filled": "An old policy was not given, and was counted from its own episodes: where it was "
     "hardly seen its probabilities are rough.",
     "behaviour-miscalibrated": "Under the true old policy ratios have mean 1; with the one that was "
@@ -64,6 +63,11 @@ FLAGS = {
     "it on other episodes.",
     "contradicted": "One of the estimates that check it lies further away than its own sampling error: the "
     "interval is wider by that distance.",
+    "maybe-clustered": "Episodes that follow one another in the log are alike, by more than chance: several "
+    "may belong to one person or site. The interval takes all of them as independent, and is too narrow if "
+    "they are not.",
+    "drift": "What is earned changes along the log, by more than chance: the answer is about all of that "
+    "time together, and what comes next may be different.",
     "overflow": "The product of ratios left the range of floating-point numbers: use a self-normalised (W) "
     "estimator.",
 }
@@ -103,6 +107,10 @@ FIRST = {
     "zero-weights": _ALIKE,
     "low-ess": _ALIKE,
     "model-useless": _ALIKE,
+    "maybe-clustered": "check whether several episodes belong to one person or site: intervals take episodes "
+    "as independent.",
+    "drift": "find out what has changed along the log (a season, patients, prices), and evaluate its latest "
+    "part alone.",
     "contradicted": "find out why estimates differ: do the states show everything that rewards and "
     "transitions depend on, and are the logged probabilities right?",
     "model-unsettled": _STATES,
@@ -146,10 +154,9 @@ OF_MIXES = {
     "known. See whether they are spelt as in the log.",
     "model-misfit": "The fitted model does not give back the mean return of the log itself, by more than "
     "chance: it has been left out of this estimate.",
-    "confounded-model": "The old policy looked at something that the states leave out (a week, a version, "
-    "how ill somebody was), and it matters: where its logged probability of the same action in the same "
-    "state was another, something else followed. The fitted model, which takes that for the work of the "
-    "action, has been left out of this estimate.",
+    "confounded-model": "The old policy looked at something that the states leave out (a week, a version, a "
+    "severity), and it matters: where it was more or less likely to act as it did, something else followed. "
+    "The fitted model has been left out of this estimate.",
     "model-unproven": "The action values, given or learned, do not fit what the log earned, or foretell "
     "nothing of it: the answer is based on weights.",
     "model-unstable": "The model of the features, which has half of the shares or more, left the range "
