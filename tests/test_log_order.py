@@ -24,7 +24,7 @@ DOUBTS = {"maybe-clustered", "drift"}
 
 
 def visits(n: int, seed: int, alike: float = 0.0, drift: float = 0.0) -> dict[str, np.ndarray]:
-    """Episodes that end with each step in two of five; five in a row share a person, and rewards rise along the log."""
+    """Each step is the last in two of five; five episodes share a person, and rewards rise along the log."""
     rng = np.random.default_rng(seed)
     lengths = rng.geometric(0.4, n)
     episode = np.repeat(np.arange(n), lengths)

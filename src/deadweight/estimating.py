@@ -22,6 +22,7 @@ from deadweight.background.one_pass import background_sums
 from deadweight.basics.progress import expect_passes
 from deadweight.blend.blended import blend_estimate, check_blend
 from deadweight.blend.evidence import gatherer_of, sums_of_windows
+from deadweight.diagnostics.copied_episodes import contents_of
 from deadweight.diagnostics.log_order import order_job
 from deadweight.diagnostics.row_flags import mix_flags, row_flags
 from deadweight.diagnostics.weight_flags import watched
@@ -160,6 +161,7 @@ def answer(
     besides += watched(question, plans) if interval is not None else []
     on_model = with_errors and (bool(mixes) or any(plan.uses_model for plan in plans))
     besides += confounding.sums_for(question) if on_model else []
+    besides += contents_of(question) if mixes and interval is not None else []
     if shown:  # a blend in the table is its headline
         besides += [one for g in mixed.values() for one in background_sums(question, g.drop)]
     answers.prepare(interval is not None or "bias" in also, checks, with_errors, besides)

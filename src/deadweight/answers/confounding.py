@@ -18,7 +18,6 @@ Probabilities that were counted from the same log are no ground: they are left a
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable
 from dataclasses import dataclass
 
@@ -26,70 +25,18 @@ import numpy as np
 
 from deadweight.answers.answering import Answers
 from deadweight.answers.influences import Job, one_pass
-from deadweight.basics.arithmetic import divide, sums_by
+from deadweight.basics.arithmetic import divide
 from deadweight.basics.progress import unforeseen_passes
 from deadweight.estimators.windowed import ModelSteps, model_steps
 from deadweight.question.core import Question
 from deadweight.sums.blocks import Block
 from deadweight.sums.fields import Field, Logged
+from deadweight.sums.logged_slopes import SAME, Confounding, slope_sums
 from deadweight.sums.summaries import KeyedSums, Total
 from deadweight.typing import FloatArray
 
-# A slope of more standard errors than this is no chance.
-MOST_STANDARD_ERRORS = 4.0
-# Logarithms of probabilities that spread less than this within a state and action are the same number, with
-# the digits that somebody has kept.
-SAME = 1e-3
-# A tail below this is no number any more; the z of it is 38.
-SMALLEST = 1e-300
-# Degrees of freedom of a slope that a single episode carries: it says next to nothing.
-LEAST_DEGREES = 0.1
 # Counted from the log itself, as this flag of the behaviour policy says.
 COUNTED = "behaviour-filled"
-
-
-@dataclass(frozen=True)
-class Confounding:
-    """What the check has found.
-
-    Attributes:
-      z: of the action for which it is clearest, the slope of the model's errors by the logged probabilities,
-        in standard errors; counted as if that action had been the only one.
-    """
-
-    z: float
-
-    @classmethod
-    def of(cls, sums: FloatArray) -> Confounding:
-        """From (5, A) sums over episodes of xd, x^2, and of the squares and the product of both."""
-        from scipy.special import ndtri, stdtr
-
-        some = sums[1] > 0
-        both, squares, both_squared, product, squares_squared = sums[:, some]
-        slopes = both / squares
-        variance = both_squared - 2 * slopes * product + np.square(slopes) * squares_squared
-        sizes = np.abs(divide(both, np.sqrt(np.maximum(variance, 0.0))))
-        degrees = np.maximum(np.square(squares) / squares_squared - 1.0, LEAST_DEGREES)
-        tails = stdtr(degrees, -sizes) * len(sizes)
-        if not tails.size:
-            return cls(0.0)
-        clearest = int(np.argmin(tails))
-        size = -float(ndtri(np.clip(tails[clearest], SMALLEST, 0.5)))
-        return cls(math.copysign(size, slopes[clearest]))
-
-    @property
-    def found(self) -> bool:
-        """Whether what the old policy looked at tells what follows."""
-        return abs(self.z) > MOST_STANDARD_ERRORS
-
-    @property
-    def reason(self) -> str:
-        """The finding in words."""
-        return (
-            "The old policy looked at something that the states leave out: where its logged probability of "
-            f"the same action in the same state was higher, {'more' if self.z > 0 else 'less'} followed than "
-            f"the model says ({self.z:+.0f} standard errors)."
-        )
 
 
 class LoggedByPair:
@@ -191,9 +138,5 @@ class _Scores:
         some = errors.known & (self.larger[pairs] > 0)
         at = pairs[some]
         x = np.log(self.behaviour.on(block)[some]) - self.means[at]
-        columns = np.stack([x * errors.delta[some], np.square(x)])
         keys = np.nonzero(some)[0] * n_actions + at % n_actions
-        of_episode = KeyedSums.of(keys, *columns, *(columns * self.larger[at]))
-        both, squares, more, larger = of_episode.sums
-        sums = both, squares, np.square(more), more * larger, np.square(larger)
-        return Total(np.stack([sums_by(of_episode.keys % n_actions, one, n_actions) for one in sums]))
+        return Total(slope_sums(keys, x, errors.delta[some], self.larger[at], n_actions))

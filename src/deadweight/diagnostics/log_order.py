@@ -20,7 +20,6 @@ from functools import partial
 import numpy as np
 
 from deadweight.answers.answering import Answers
-from deadweight.answers.confounding import Confounding
 from deadweight.answers.influences import Job
 from deadweight.answers.plans import plan_of
 from deadweight.basics.arithmetic import divide, sums_by
@@ -29,6 +28,7 @@ from deadweight.question.core import Question
 from deadweight.question.drops import NOTHING_DROPPED
 from deadweight.sums.blocks import Block
 from deadweight.sums.fields import Folds
+from deadweight.sums.logged_slopes import Confounding
 from deadweight.sums.summaries import Pieces
 from deadweight.typing import FloatArray, IntArray
 

@@ -32,6 +32,8 @@ FLAGS = {
     "confounded-model": "The old policy looked at something that the states leave out (a week, a version, a "
     "severity), and it matters: where it was more or less likely to act as it did, something else followed. "
     "A model takes that for an effect of the action.",
+    "copies": "More episodes are equal, in all of their states, actions and rewards, than chance allows: "
+    "some stand in the log more than once. The interval counts them as different ones, and is too narrow.",
     "behaviour-filled": "An old policy was not given, and was counted from its own episodes: where it was "
     "hardly seen its probabilities are rough.",
     "behaviour-miscalibrated": "Under the true old policy ratios have mean 1; with the one that was "
@@ -75,13 +77,14 @@ FLAGS = {
 GRAVE = (
     "mixed-worlds",
     "confounded-model",
+    "copies",
     "mean-weight",
     "behaviour-miscalibrated",
     "model-misfit",
     "model-unstable",
 )
 """On a headline: something is wrong with the log or with what was given, and no gate opens."""
-WITHHOLDING = ("mixed-worlds", "confounded-model")
+WITHHOLDING = ("mixed-worlds", "confounded-model", "copies")
 """Of these: with them no number of a table can carry a verdict."""
 NO_MODEL = ("model-misfit", "mixed-worlds", "confounded-model")
 """On a mix: nothing in it rests on the fitted model."""
@@ -96,6 +99,8 @@ FIRST = {
     "mixed-worlds": "evaluate the episodes of one old policy alone, or add what changed between them (week, "
     "site) to the state.",
     "confounded-model": "put what the old policy looked at (a week, a version, a severity) into the state.",
+    "copies": "find out how episodes came into the log twice (files that were read twice, a join), and leave "
+    "them out; if people with habits of their own made it, say who (behaviour_id).",
     "mean-weight": _PROBABILITIES,
     "behaviour-miscalibrated": _PROBABILITIES,
     "model-misfit": _STATES,
