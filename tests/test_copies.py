@@ -20,7 +20,7 @@ from deadweight.question.asking import ask
 from deadweight.studies.problems import study_problems
 from deadweight.sums.blocks import blocks
 from deadweight.values import equal_episodes
-from deadweight.values.equal_episodes import Copies, chance_of_equals, marks_of, real_rewards
+from deadweight.values.equal_episodes import Copies, chance_of_equals, equal_rewards, marks_of
 from deadweight.values.model import count
 
 
@@ -77,21 +77,22 @@ def test_the_chance_is_that_of_all_pairs_of_a_known_chain() -> None:
     """Coins: two steps are equal in state and action with 1/4 each, and in states alone with 1/2 each."""
     log = coins(200000, 0, length=2)
     counts = count([log], 2, 2)
-    nothing = np.zeros(4, dtype=bool)
+    alike = np.ones(4)
     for power, habits, expected in ((2, False, 1 / 16), (2, True, 1 / 4), (3, False, 1 / 256)):
         # Shares of 200,000 and more coins are a hundredth off at most; there are four of them.
-        found = chance_of_equals(counts, nothing, power, 2, habits)
+        found = chance_of_equals(counts, alike, power, 2, habits)
         assert found == pytest.approx(expected, rel=0.03)
-    assert chance_of_equals(counts, ~nothing, 2, 2, False) == 0.0
+    assert chance_of_equals(counts, 0.0 * alike, 2, 2, False) == 0.0
 
 
-def test_which_rewards_are_real() -> None:
+def test_how_often_rewards_are_equal() -> None:
     rng = np.random.default_rng(0)
     pairs = rng.integers(0, 3, 3000)
-    real = np.where(pairs == 0, rng.normal(size=3000), 0.5)
-    assert real_rewards(pairs, real, 3).tolist() == [True, False, False]
+    sometimes = np.where(rng.random(3000) < 0.5, rng.normal(size=3000), 0.0)
+    found = equal_rewards(pairs, np.choose(pairs, [rng.normal(size=3000), sometimes, np.zeros(3000)]), 4)
+    assert found == pytest.approx([0.0, 0.25, 1.0, 1.0], abs=3 * 0.5 / np.sqrt(1000))
     for rewards in (rng.integers(0, 10**6, 3000).astype(float), rng.integers(0, 9, 3000) / 8, 0.5 * pairs):
-        assert not real_rewards(pairs, rewards, 3).any()
+        assert equal_rewards(pairs, rewards, 3).tolist() == [1.0, 1.0, 1.0]
 
 
 def test_every_way_of_reading_finds_the_same(tmp_path: Path) -> None:

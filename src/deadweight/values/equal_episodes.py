@@ -6,9 +6,10 @@ equal states, actions and rewards, step by step. Two episodes are equal by chanc
 .. math:: p_2 = \sum_\tau p(\tau)^2, \qquad \text{so that} \quad \binom n2 p_2
 
 equal pairs are expected, which a recursion over the counted model gives: squares of first states, of the old
-policy and of moves. A reward that is a real number of its own at every visit makes it zero, wherever it
-comes; others (integers, few values) are taken to be the same whenever state and action are, so that nothing
-is called a copy that need not be one. Episodes of one step are left alone: they say too little.
+policy and of moves. Where rewards are real numbers they are hardly ever equal, and those of a state and
+action tell how often; others (integers, few values) are taken to be the same whenever state and action are,
+so that nothing is called a copy that need not be one. Episodes of one step are left alone: they say too
+little.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ from deadweight.log.interface import Log
 from deadweight.sums.blocks import Block
 from deadweight.sums.fields import Folds
 from deadweight.sums.summaries import Pieces
-from deadweight.typing import BoolArray, FloatArray, IntArray
+from deadweight.typing import FloatArray, IntArray
 from deadweight.values.model import Counts
 
 # More equal pairs than expected by so many standard deviations are no chance.
 BEYOND = 5.0
-# Rewards are real numbers where more than this share of some are different, and not all are integers.
+# Rewards are real numbers where more than this share of those that are not 0 are different, and not all are
+# integers.
 REAL = 0.25
 # So many steps, the first of the log, show what rewards are like.
 SAMPLED = 1 << 16
@@ -107,8 +109,8 @@ class EpisodeContents:
         if pairs == 0:
             return Copies(0, 0.0, 0.0)
         steps, rewards = (np.concatenate(columns) for columns in zip(*found.sample.items, strict=True))
-        real = real_rewards(steps, rewards, counts.n_states * counts.n_actions)
-        two, three = (chance_of_equals(counts, real, power, self.limit, habits) for power in (2, 3))
+        alike = equal_rewards(steps, rewards, counts.n_states * counts.n_actions)
+        two, three = (chance_of_equals(counts, alike, power, self.limit, habits) for power in (2, 3))
         expected = self.share * self.n * (self.n - 1) / 2 * two
         variance = expected + (self.share * self.n) ** 3 * max(three - two * two, 0.0)
         return Copies(pairs, expected, math.sqrt(variance))
@@ -131,19 +133,30 @@ def marks_of(block: Block, n_actions: int) -> IntArray:
     return total
 
 
-def real_rewards(pairs: IntArray, rewards: FloatArray, size: int) -> BoolArray:
-    """(size,) at which pairs of state and action each reward is a real number of its own."""
-    lowest, highest = np.full(size, np.inf), np.full(size, -np.inf)
-    np.minimum.at(lowest, pairs, rewards)
-    np.maximum.at(highest, pairs, rewards)
-    varies = highest > lowest
-    some = rewards[varies[pairs]]
-    real = some.size > 0 and bool((some != np.rint(some)).any()) and len(np.unique(some)) > REAL * some.size
-    return varies if real else np.zeros(size, dtype=bool)
+def equal_rewards(pairs: IntArray, rewards: FloatArray, size: int) -> FloatArray:
+    """(size,) the chance that two visits of a pair of state and action bring the same, as some steps show it.
+
+    One, where rewards are no real numbers, and where nobody has seen two visits.
+    """
+    chance: FloatArray = np.ones(size)
+    paid = rewards[rewards != 0.0]
+    real = paid.size > 0 and bool((paid != np.rint(paid)).any())
+    if not real or len(np.unique(paid)) <= REAL * paid.size:
+        return chance
+    order = np.lexsort((rewards, pairs))
+    pairs, rewards = pairs[order], rewards[order]
+    first = np.flatnonzero(np.append(True, (np.diff(pairs) != 0) | (np.diff(rewards) != 0)))
+    times = np.diff(np.append(first, len(pairs))).astype(np.float64)
+    equal, visits = sums_by(pairs[first], times * (times - 1), size), sums_by(pairs, None, size)
+    several = visits > 1
+    chance[several] = equal[several] / (visits * (visits - 1))[several]
+    return chance
 
 
-def chance_of_equals(counts: Counts, real: BoolArray, power: int, limit: int, habits: bool) -> float:
+def chance_of_equals(counts: Counts, alike: FloatArray, power: int, limit: int, habits: bool) -> float:
     """The probability that so many episodes of two steps or more are equal, in the counted model.
+
+    `alike` is that of rewards, and `habits` as in `EpisodeContents.finish`.
 
     Powers of probabilities are estimated without bias, by n (n - 1) ... / (N (N - 1) ...).
     """
@@ -151,9 +164,9 @@ def chance_of_equals(counts: Counts, real: BoolArray, power: int, limit: int, ha
     pair, after = np.divmod(counts.transitions.keys, counts.n_states + 1)
     moved, state = counts.transitions.sums[0], pair // counts.n_actions
     leaving = sums_by(pair, moved, visits.size)
-    alike = 1 if habits else power
-    acts = divide(_falling(visits, alike), _falling(visits.sum(axis=1), alike)[:, None])
-    acts[real.reshape(acts.shape)] = 0.0
+    told = 1 if habits else power
+    acts = divide(_falling(visits, told), _falling(visits.sum(axis=1), told)[:, None])
+    acts *= alike.reshape(acts.shape)
     goes = acts.ravel()[pair] * divide(_falling(moved, power), _falling(leaving, power)[pair])
     starts = counts.starts.sums[0]
     mass: FloatArray = np.zeros(counts.n_states)
