@@ -7,7 +7,7 @@ doubts are about: episodes of one person, conditions that change, copies, a seve
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -88,18 +88,20 @@ def _paid(log: Trajectories, rewards: FloatArray) -> Trajectories:
     return Trajectories(log.states, log.actions, rewards, log.offsets, terminated=log.terminated)
 
 
-def study(runs: int) -> str:
-    """The table: shares of logs with each flag."""
-    lines = [f"| logs of {EPISODES:,} episodes | {' | '.join(FLAGS)} |", "| --- |" + " ---: |" * len(FLAGS)]
+def study(runs: int) -> Iterator[str]:
+    """The lines of the table: shares of logs with each flag."""
+    yield f"| logs of {EPISODES:,} episodes | {' | '.join(FLAGS)} |"
+    yield "| --- |" + " ---: |" * len(FLAGS)
     for place, (name, draw) in enumerate(cells().items()):
         found = np.zeros(len(FLAGS))
         for number in range(runs):
             log, pi_e, pi_b = draw(np.random.default_rng([2026, place, number]))
             flags = evaluate(log, pi_e, pi_b, ["BLEND"], background=False).headline.flags
             found += [flag in flags for flag in FLAGS]
-        lines.append(f"| {name} | {' | '.join(f'{share:.3f}' for share in found / runs)} |")
-    return "\n".join(lines)
+        yield f"| {name} | {' | '.join(f'{share:.3f}' for share in found / runs)} |"
 
 
 if __name__ == "__main__":
-    sys.stdout.write(study(int(sys.argv[1]) if len(sys.argv) > 1 else 200) + "\n")
+    for line in study(int(sys.argv[1]) if len(sys.argv) > 1 else 200):
+        sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
