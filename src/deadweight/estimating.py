@@ -13,6 +13,7 @@ from dataclasses import asdict
 from typing import Any
 
 from deadweight._version import __version__
+from deadweight.answers import confounding
 from deadweight.answers.answering import Answers
 from deadweight.answers.plans import Plan
 from deadweight.background import background_of
@@ -21,6 +22,8 @@ from deadweight.background.one_pass import background_sums
 from deadweight.basics.progress import expect_passes
 from deadweight.blend.blended import blend_estimate, check_blend
 from deadweight.blend.evidence import gatherer_of
+from deadweight.diagnostics.copied_episodes import contents_of
+from deadweight.diagnostics.log_order import order_job
 from deadweight.diagnostics.mean_weight import mean_weight_z
 from deadweight.diagnostics.row_flags import mix_flags, row_flags
 from deadweight.diagnostics.weight_flags import watched
@@ -159,6 +162,9 @@ def answer(
     beside = _drop_beside(question, drop) if shown and mixes else NOTHING_DROPPED
     besides = [one for gatherer in mixed.values() for one in gatherer.wanted]
     besides += [*watched(question, plans), ReturnExtent(question.gamma)] if interval is not None else []
+    on_model = with_errors and (bool(mixes) or any(plan.uses_model for plan in plans))
+    besides += confounding.sums_for(question) if on_model else []
+    besides += contents_of(question) if mixes and interval is not None else []
     if shown:  # a blend in the table is its headline
         besides += background_sums(question, beside) if mixes else []
     answers.prepare(interval is not None or "bias" in also, checks, with_errors, besides)
@@ -170,7 +176,11 @@ def answer(
                 for plan, centre in centres.items()
                 if compared and plan.estimator.about.known_noise and math.isfinite(answers.fit(centre).value)
             ],
-            besides=[gatherer.job for gatherer in mixed.values()],
+            besides=[
+                *(gatherer.job for gatherer in mixed.values()),
+                confounding.job_for(answers) if on_model else None,
+                order_job(answers) if mixes and interval is not None else None,
+            ],
         )
     found = {
         plan.name: (plan, _estimate(answers, plan, centres[plan], drop, interval, level, also))

@@ -19,10 +19,8 @@ from deadweight.diagnostics.mean_weight import FAR_FROM_ONE
 from deadweight.inference.student_t import t_error
 from deadweight.results import Estimate, Verdict, headline_of
 from deadweight.results.blend import Blend
-from deadweight.results.flags import FIRST, GRAVE, LEADING, advice, doubts_of, remark
+from deadweight.results.flags import FIRST, GRAVE, LEADING, WITHHOLDING, advice, doubts_of, remark
 
-WITHHELD = "mixed-worlds"
-"""The flag with which no number of a table can carry a verdict."""
 OF_BLEND = "contradicted"
 """The flag that a blend's own reasons explain, with numbers."""
 FEW_WITHOUT_MODEL = (
@@ -148,15 +146,16 @@ def _doubted_by_flags(estimate: Estimate, found: Verdict) -> Verdict:
     """
     flags = estimate.flags
     said = {flag: remark(flag, estimate.about) for flag in flags}
-    done = (WITHHELD, OF_BLEND) if estimate.blend is not None else (WITHHELD,)
+    withheld = [flag for flag in WITHHOLDING if flag in flags]
+    done = (*withheld, OF_BLEND) if estimate.blend is not None else withheld
     new = [flag for flag in flags if flag not in done and said[flag] not in found.reasons]
     grave = [said[flag] for flag in new if flag in LEADING]
     others = [said[flag] for flag in new if flag not in LEADING]
     kept, last = (found.reasons, ()) if found.sound else (found.reasons[:-1], found.reasons[-1:])
     reasons = (*grave, *kept, *others, *last)
     closing = tuple(flag for flag in GRAVE if flag in flags)
-    if WITHHELD in flags:
-        reasons, step = (*reasons, said[WITHHELD]), advice(WITHHELD)
+    if withheld:
+        reasons, step = (*reasons, *(said[flag] for flag in reversed(withheld))), advice(withheld[0])
         return Verdict("cannot tell", reasons, found.difference, found.interval, False, step, closing)
     return replace(found, reasons=reasons, doubts=closing, next_step=_step_in_doubt(found, flags))
 

@@ -192,6 +192,19 @@ CORPUS: list[tuple[str, str, Callable[[Frame], Any]]] = [
             reward=lambda f: f.reward + 5.0 * (_number(f) % 2),
         ),
     ),
+    (
+        "acts and pays by a number that no state has",
+        "DW253",
+        new(
+            behaviour_prob=lambda f: np.where(_number(f) % 2, 0.8, 0.3),
+            reward=lambda f: f.reward + 5.0 * (_number(f) % 2),
+        ),
+    ),
+    (
+        "some episodes twice",
+        "DW254",
+        lambda f: pd.concat([f, f[_number(f) < 5].assign(episode=f.episode + "b")], ignore_index=True),
+    ),
     ("gap", "DW221", lambda frame: frame.drop(index=1)),
     ("late start", "DW222", lambda frame: frame.drop(index=0)),
     (

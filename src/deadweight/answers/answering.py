@@ -68,7 +68,10 @@ class Answers(Summing):
         return families
 
     def prepare_std_errors(
-        self, plans: Iterable[Plan] | None = None, paired: Iterable[Plan] = (), besides: Iterable[Job] = ()
+        self,
+        plans: Iterable[Plan] | None = None,
+        paired: Iterable[Plan] = (),
+        besides: Iterable[Job | None] = (),
     ) -> None:
         """The second pass, for all plans at once.
 

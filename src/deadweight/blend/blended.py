@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 
 from deadweight.answers.answering import Answers
+from deadweight.answers.confounding import confounding_of
 from deadweight.answers.misfit import Misfit
 from deadweight.answers.plans import Plan, plan_of
 from deadweight.blend.candidates import Evidence
@@ -58,11 +59,15 @@ def blend_estimate(
       influence: whether that of each episode is wanted.
     """
     question, misfit = plan.question, _model_check(answers)
-    evidence = checked(question, answers, gathered, misfit)
+    confounding = confounding_of(answers)
+    misfits, confounded = misfit is not None and misfit.found, confounding is not None and confounding.found
+    lost = misfits or confounded or question.has_mixed_worlds  # one world is what a model is of
+    evidence = checked(question, answers, gathered, lost)
     mixture = Mixture(evidence)
     mixed = mixture.at(level)
     marks = {
-        "model-misfit": misfit is not None and misfit.found,
+        "model-misfit": misfits,
+        "confounded-model": confounded,
         "missing-weight": mixed.missing > MUCH * mixed.half_width,
         "heavy-reward": abs(mixed.skewness) > SKEWED,
         "contradicted": mixed.against is not None,

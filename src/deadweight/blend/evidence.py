@@ -16,7 +16,6 @@ from deadweight.answers.answering import Answers
 from deadweight.answers.given_model import has_given_model
 from deadweight.answers.influences import Job, one_pass
 from deadweight.answers.known_values import known_values
-from deadweight.answers.misfit import Misfit
 from deadweight.answers.plans import plan_of
 from deadweight.basics.progress import unforeseen_passes
 from deadweight.blend.candidates import (
@@ -105,10 +104,10 @@ def gather(question: Question, answers: Answers | None = None) -> Evidence:
     return found
 
 
-def checked(question: Question, answers: Answers, gathered: Evidence, misfit: Misfit | None) -> Evidence:
-    """The evidence once it is known whether the model fits; whoever gathers again gets it so."""
+def checked(question: Question, answers: Answers, gathered: Evidence, lost: bool) -> Evidence:
+    """The evidence once it is known whether the model is lost; whoever gathers again gets it so."""
     found = gathered
-    if misfit is not None and misfit.found:
+    if lost:
         name = BY_EPISODE if gathered.late else BY_STEP
         with unforeseen_passes():
             distance = answers.disagreement(plan_of(question, BUILT_IN[name], NOTHING_DROPPED))

@@ -9,8 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from deadweight.answers.answering import Answers
+from deadweight.answers.confounding import is_confounded
 from deadweight.answers.plans import FEW_EPISODES, NEARLY_ALL, Plan
 from deadweight.blend.candidates import ROUNDING, WITHOUT_MODEL
+from deadweight.diagnostics.copied_episodes import copies_of
+from deadweight.diagnostics.log_order import order_flags
 from deadweight.diagnostics.mean_weight import is_contradicted
 from deadweight.diagnostics.weight_flags import flags_of_full_weights, weight_flags
 from deadweight.negligible.proof import is_proven
@@ -52,7 +55,10 @@ def mix_flags(answers: Answers, plan: Plan, mix: Estimate) -> list[str]:
     unproven = [] if is_proven(plan.question) else ["model-unproven"]
     by_model = sum(share for name, share in shares.items() if name not in WITHOUT_MODEL)
     fitted = _flags_of_fit(plan.question) if by_model >= HALF else []
-    return [*found, *flags_of_full_weights(answers, shares), *unproven, *fitted]
+    copies = copies_of(answers)
+    copied = ["copies"] if copies is not None and copies.found else []
+    of_log = [*copied, *order_flags(answers)]
+    return [*found, *flags_of_full_weights(answers, shares), *unproven, *fitted, *of_log]
 
 
 def _log_flags(plan: Plan, bounds: Interval | None) -> list[str]:
@@ -87,6 +93,7 @@ def _model_flags(answers: Answers, plan: Plan) -> list[str]:
     """What must be known of the model behind an estimate."""
     misfit = answers.misfit(plan)
     found = ["model-misfit"] if misfit is not None and misfit.found else []
+    found += ["confounded-model"] if plan.uses_model and is_confounded(answers) else []
     return [*found, *_flags_of_fit(plan.question)] if plan.has_used_model else found
 
 

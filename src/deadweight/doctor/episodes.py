@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from deadweight.doctor.case import Case
 from deadweight.errors import how_many
 from deadweight.io.findings import Check, Found
+from deadweight.log.interface import in_memory
+from deadweight.sums.blocks import Block
 from deadweight.sums.ends import inferred_limit
+from deadweight.sums.reduction import reduce_log
 from deadweight.typing import BoolArray
+from deadweight.values.equal_episodes import Contents, EpisodeContents
+from deadweight.values.model import count
 
 FEW = 30
 FAR_LONGER = 10
 MANY_AT_THE_LIMIT = 0.1
+# More pairs of state and action make no table, by which one could tell what happens by chance.
+MOST_PAIRS = 1 << 22
 
 
 def few_episodes(case: Case) -> Found | None:
@@ -162,6 +171,34 @@ def none_terminates(case: Case) -> Found | None:
     )
 
 
+def copied(case: Case) -> Found | None:
+    """Episodes that stand in the log more than once."""
+    log = case.log
+    if not log.has_states or log.n_states * log.n_actions > MOST_PAIRS:
+        return None
+    wanted = EpisodeContents(in_memory(log), log.n_actions)
+    contents = reduce_log([log], _Contents(wanted))[0]
+    found = wanted.finish(contents, count([log], log.n_states, log.n_actions), log.behaviour_ids is not None)
+    if not found.found:
+        return None
+    return Found(
+        f"{how_many(found.pairs, 'pair')} of episodes are equal in all states, actions and rewards; about "
+        f"{found.expected:.2g} would be by chance.",
+        "Find out how they came into the log (files that were read twice, a join), and leave copies out. "
+        "Until then no verdict is given.",
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Contents:
+    """The contents of a block's episodes, to be summed."""
+
+    wanted: EpisodeContents
+
+    def __call__(self, block: Block) -> list[Contents]:
+        return [self.wanted.summarise(block)]
+
+
 CHECKS: tuple[Check[Case], ...] = (
     Check("DW241", "warning", "Few episodes", (), few_episodes),
     Check("DW242", "warning", "Every row is an episode of its own", (), one_row_each),
@@ -173,4 +210,5 @@ CHECKS: tuple[Check[Case], ...] = (
     Check("DW248", "info", "A time limit inferred", (), limit_inferred),
     Check("DW251", "warning", "Episodes that may have been cut are flagged as ended", (), ended_at_a_cap),
     Check("DW252", "warning", "A time limit that the flags contradict", (), contradicted_limit),
+    Check("DW254", "warning", "Copies of episodes", (), copied),
 )

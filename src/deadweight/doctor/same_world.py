@@ -1,12 +1,19 @@
-"""Several old policies: how much of the log each has made, and whether they met the same world."""
+"""Several old policies: how much of the log each has made, and whether they met the same world.
+
+Also where nobody names them: probabilities that differ within a state and action say that the old policy
+looked at something else, and what followed may say that it matters.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
+from deadweight.basics.arithmetic import divide, sums_by
 from deadweight.doctor.case import Case
 from deadweight.errors import how_many
 from deadweight.io.findings import Check, Found, show
+from deadweight.log.row_numbers import episode_of_rows
+from deadweight.sums.logged_slopes import SAME, Confounding, slope_sums
 from deadweight.sums.old_policies import old_policies
 
 MOST_NAMED = 10
@@ -49,7 +56,45 @@ def drifted(case: Case) -> Found | None:
     )
 
 
+def looked_at_more(case: Case) -> Found | None:
+    """What the old policy looked at, and the state lacks, tells what follows."""
+    log, seen = case.log, case.seen
+    assert log.propensities is not None
+    if not log.has_states:
+        return None
+    logs, of = np.log(log.propensities), seen.of_step
+    mean = seen.sums(logs) / seen.count
+    differs = (seen.sums(np.square(logs)) / seen.count - np.square(mean) > SAME**2)[of]
+    if not differs.any():
+        return None
+    earned = np.cumsum(log.rewards)
+    episode = episode_of_rows(log)
+    to_go = earned[log.offsets[1:] - 1][episode] - earned + log.rewards
+    visits = sums_by(log.states, None, log.n_states)
+    worth = np.append(divide(sums_by(log.states, to_go, log.n_states), visits), 0.0)  # of -1: nothing
+    brought = log.rewards + worth[log.next_states]
+    errors = (brought - (seen.sums(brought) / seen.count)[of])[differs]
+    number, x = seen.count[of][differs], (logs - mean[of])[differs]
+    keys = episode[differs] * log.n_actions + log.actions[differs]
+    found = Confounding.of(slope_sums(keys, x, errors, number / (number - 1), log.n_actions))
+    if not found.found:
+        return None
+    return Found(
+        found.reason,
+        "Put what the old policy looked at (a week, a version, a severity) into the state. Without it no "
+        "verdict is given.",
+        case.rows(differs),
+    )
+
+
 CHECKS: tuple[Check[Case], ...] = (
     Check("DW249", "info", "Several old policies", ("behaviour_id",), several),
     Check("DW250", "warning", "Old policies that met different worlds", ("behaviour_id",), drifted),
+    Check(
+        "DW253",
+        "warning",
+        "The old policy looked at more than the state",
+        ("behaviour_prob",),
+        looked_at_more,
+    ),
 )

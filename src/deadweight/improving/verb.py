@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from deadweight.answers.answering import Answers
+from deadweight.answers.confounding import confounding_of
 from deadweight.answers.misfit import check_model
 from deadweight.errors import EstimationError, OptionError
 from deadweight.estimate import evaluate
@@ -23,7 +25,7 @@ from deadweight.question.core import Question
 from deadweight.question.one_behaviour import one_behaviour
 from deadweight.question.opened_source import opened
 from deadweight.question.options import Options, read_options
-from deadweight.results.flags import FLAGS, advice
+from deadweight.results.flags import FLAGS, WITHHOLDING, advice
 from deadweight.results.improvement import Change, Gate, Improvement, PolicyTable
 from deadweight.results.shared import ABSENT
 from deadweight.sums.log_fingerprint import fingerprint
@@ -198,11 +200,22 @@ def _outcome(
         outcome = Outcome(learnt, _gate(judge(question, recipe, rng), kind, level))
     if question.has_mixed_worlds:
         return Outcome(outcome.learnt, outcome.gate, FLAGS["mixed-worlds"], outcome.unseen)
+    if _is_confounded(question):
+        return Outcome(outcome.learnt, outcome.gate, FLAGS["confounded-model"], outcome.unseen)
     misfit = check_model(question)
     if misfit is not None and misfit.found:
         doubt = f"{misfit.reason} What is learnt from such a model is not to be trusted."
         return Outcome(outcome.learnt, outcome.gate, doubt, outcome.unseen)
     return outcome
+
+
+def _is_confounded(question: Question) -> bool:
+    """Whether the old policy looked at something that matters and that the states leave out."""
+    if "propensities" not in question.parts.labels.logged:
+        return False
+    logged = replace(question.pair, pi_e=question.pi_b, pi_b=None)
+    found = confounding_of(Answers(replace(question, pair=logged), ()))
+    return found is not None and found.found
 
 
 def _gate(found: Judgement, kind: str, level: float) -> Gate:
@@ -304,8 +317,9 @@ def _why_not(
     reasons = [words.not_made(considered, visited)]
     if outcome.refused is not None:
         mend = "See first whether the states show everything that rewards and transitions depend on."
-        if outcome.refused == FLAGS["mixed-worlds"]:
-            mend = advice("mixed-worlds")
+        for flag in WITHHOLDING:
+            if outcome.refused == FLAGS[flag]:
+                mend = advice(flag)
         few = f"Log {FEWEST} episodes or more; some hundreds are more like it."
         return [*reasons, outcome.refused], few if gate is None else mend
     assert gate is not None

@@ -12,7 +12,6 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from deadweight.basics.progress import unforeseen_passes
 from deadweight.log.interface import Log, in_memory
 from deadweight.log.trajectories import Trajectories
 from deadweight.policy.policies import frequencies
@@ -87,8 +86,7 @@ class Asked:
         source = self.made_by
         if source is None:
             return []
-        with unforeseen_passes():
-            found: list[OldPolicy] = self.facts.shared(OldPolicy, lambda: old_policies(source))
+        found: list[OldPolicy] = self.facts.shared(OldPolicy, lambda: old_policies(source))
         return found
 
     @property

@@ -10,6 +10,9 @@ so that it is one column of propensities, with which every estimator works as it
 those of the balance heuristic: prod_t b = sum_j alpha_j prod_t pi_j. Unlike the propensities of each
 episode's own policy it does not need every old policy to do whatever the new one does: one of them is enough.
 
+It takes all of them to have met one world. Where they have not, it would set what one world brought against
+what another did: then each episode keeps the propensities of its own policy.
+
 Reference: Veach and Guibas (1995), Optimally combining sampling techniques for Monte Carlo rendering.
 """
 
@@ -58,7 +61,7 @@ class Mixture:
     Attributes:
       ids: of the old policies, in the order in which they occur.
       shares: (J,) of the episodes.
-      propensities: (steps,) of the mixture.
+      propensities: (steps,) of the mixture, or of each episode's own policy.
       counted: ids whose policy was not given, and was counted from their episodes.
     """
 
@@ -68,8 +71,8 @@ class Mixture:
     counted: tuple[Any, ...]
 
 
-def mixture_of(log: Trajectories, policies: Mapping[Any, Any]) -> Mixture:
-    """The old policies of a log, each given or counted, as one."""
+def mixture_of(log: Trajectories, policies: Mapping[Any, Any], apart: bool = False) -> Mixture:
+    """The old policies of a log, each given or counted, as one; `apart`: each for its own episodes only."""
     if log.behaviour_ids is None:
         raise without_ids()
     ids = tuple(dict.fromkeys(log.behaviour_ids))
@@ -91,7 +94,8 @@ def mixture_of(log: Trajectories, policies: Mapping[Any, Any]) -> Mixture:
         [logged_probabilities(log, table, label) for label, table in zip(ids, tables, strict=True)]
     )
     refuse_impossible(log, ids, member, probs)
-    return Mixture(ids, shares, mixed_propensities(log, probs, shares), counted)
+    mixed = own_propensities(log, probs, member) if apart else mixed_propensities(log, probs, shares)
+    return Mixture(ids, shares, mixed, counted)
 
 
 def without_ids() -> DataError:
@@ -147,7 +151,7 @@ def by_id(ids: tuple[Any, ...], policies: Mapping[Any, Any]) -> dict[Any, Any]:
 
 def refuse_impossible(log: Trajectories, ids: tuple[Any, ...], member: IntArray, probs: FloatArray) -> None:
     """An episode cannot hold an action that its own policy never takes."""
-    own = probs[np.repeat(member, log.lengths), np.arange(log.n_steps)]
+    own = own_propensities(log, probs, member)
     rows = np.flatnonzero(~(own > 0))
     if rows.size == 0:
         return
@@ -160,6 +164,12 @@ def refuse_impossible(log: Trajectories, ids: tuple[Any, ...], member: IntArray,
         f"({rows.size:,} such steps).",
         fix="Correct that policy, or the ids; or leave it out of pi_b, and it is counted from its episodes.",
     )
+
+
+def own_propensities(log: Trajectories, probs: FloatArray, member: IntArray) -> FloatArray:
+    """(steps,) of the policy that made each episode, of (J, steps) of all."""
+    found: FloatArray = probs[np.repeat(member, log.lengths), np.arange(log.n_steps)]
+    return found
 
 
 def mixed_propensities(log: Trajectories, probs: FloatArray, shares: FloatArray) -> FloatArray:

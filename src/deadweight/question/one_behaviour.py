@@ -10,6 +10,7 @@ import numpy as np
 from deadweight.log.interface import Log, in_memory
 from deadweight.question.mixtures import mixture_of
 from deadweight.question.stored_mixtures import makers_of, mixed
+from deadweight.sums.old_policies import have_mixed_worlds
 
 
 def is_mixture(pi_b: object, log: Log) -> bool:
@@ -36,11 +37,15 @@ def _is_policy(value: Any) -> bool:
 
 
 def one_behaviour(log: Log, pi_b: Any) -> tuple[Log, Any, bool]:
-    """Several old policies as one: the log with their mixture's propensities; whether any was counted."""
+    """Several old policies as one: the log with their mixture's propensities; whether any was counted.
+
+    Where they worked under different conditions each episode has the propensities of its own.
+    """
     if not is_mixture(pi_b, log):
         return log, pi_b, False
+    apart = have_mixed_worlds(log)
     if not log.has_rows:
-        given, counted = mixed(log, pi_b)
+        given, counted = mixed(log, pi_b, apart)
         return given, None, counted
-    mixture = mixture_of(log[0], pi_b)
+    mixture = mixture_of(log[0], pi_b, apart)
     return in_memory(log[0].with_propensities(mixture.propensities)), None, bool(mixture.counted)

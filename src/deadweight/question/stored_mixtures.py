@@ -22,6 +22,7 @@ from deadweight.policy.policies import TabularPolicy, frequencies
 from deadweight.question.mixtures import (
     by_id,
     mixed_propensities,
+    own_propensities,
     refuse_impossible,
     saying_which,
     without_ids,
@@ -48,11 +49,13 @@ class MixtureGiver:
       ids: of the old policies.
       shares: (J,) of the episodes.
       tables: (J,) the old policies, in the order of the log's labels.
+      apart: each for its own episodes only.
     """
 
     ids: tuple[Any, ...]
     shares: FloatArray
     tables: tuple[Field, ...]
+    apart: bool
     needs: tuple[str, ...] = (IDS,)
 
     def given_to(self, part: int, pieces: Sequence[Trajectories]) -> list[Trajectories]:
@@ -62,12 +65,18 @@ class MixtureGiver:
     def _given(self, log: Trajectories) -> Trajectories:
         assert log.behaviour_ids is not None
         probs = np.stack([table.along(log) for table in self.tables])
-        refuse_impossible(log, self.ids, members_of(log.behaviour_ids, self.ids), probs)
+        member = members_of(log.behaviour_ids, self.ids)
+        refuse_impossible(log, self.ids, member, probs)
+        if self.apart:
+            return log.with_propensities(own_propensities(log, probs, member))
         return log.with_propensities(mixed_propensities(log, probs, self.shares))
 
 
-def mixed(log: Log, policies: Mapping[Any, Any]) -> tuple[Log, bool]:
-    """The log with the propensities of its old policies' mixture, and whether any of them was counted."""
+def mixed(log: Log, policies: Mapping[Any, Any], apart: bool = False) -> tuple[Log, bool]:
+    """The log with the propensities of its old policies' mixture, and whether any of them was counted.
+
+    `apart`: those of each episode's own policy.
+    """
     if not log.has_behaviour_ids:
         raise without_ids()
     makers = makers_of(log)
@@ -77,7 +86,7 @@ def mixed(log: Log, policies: Mapping[Any, Any]) -> tuple[Log, bool]:
     tables = {label: _table(log, policy, label) for label, policy in given.items()}
     for label, policy in _counted(log, missing).items():
         tables[label] = _table(log, policy, label)
-    giver = MixtureGiver(ids, makers.shares, tuple(tables[label] for label in ids))
+    giver = MixtureGiver(ids, makers.shares, tuple(tables[label] for label in ids), apart)
     return log.giving(giver), bool(missing)
 
 

@@ -29,6 +29,11 @@ FLAGS = {
     "mixed-worlds": "The old policies of this log worked under different conditions: their episodes start "
     "differently, or the same actions in the same states bring something else. Put together they may "
     "show a difference between policies where only the conditions differ.",
+    "confounded-model": "The old policy looked at something that the states leave out (a week, a version, a "
+    "severity), and it matters: where it was more or less likely to act as it did, something else followed. "
+    "A model takes that for an effect of the action.",
+    "copies": "More episodes are equal, in all of their states, actions and rewards, than chance allows: "
+    "some stand in the log more than once. The interval counts them as different ones, and is too narrow.",
     "behaviour-filled": "An old policy was not given, and was counted from its own episodes: where it was "
     "hardly seen its probabilities are rough.",
     "behaviour-miscalibrated": "The old policy that was given, logged or learnt is not the one that made "
@@ -66,18 +71,29 @@ FLAGS = {
     "interval is wider by that distance.",
     "undetermined": "Its interval is more than a thousand times as wide as the logged returns lie apart, or "
     "without an end: this log does not determine the value.",
+    "maybe-clustered": "Episodes that follow one another in the log are alike, by more than chance: several "
+    "may belong to one person or site. The interval takes all of them as independent, and is too narrow if "
+    "they are not.",
+    "drift": "What is earned changes along the log, by more than chance: the answer is about all of that "
+    "time together, and what comes next may be different.",
     "overflow": "The product of ratios left the range of floating-point numbers: use a self-normalised (W) "
     "estimator.",
 }
 
 GRAVE = (
     "mixed-worlds",
+    "confounded-model",
+    "copies",
     "mean-weight",
     "behaviour-miscalibrated",
     "model-misfit",
     "model-unstable",
 )
 """On a headline: something is wrong with the log or with what was given, and no gate opens."""
+WITHHOLDING = ("mixed-worlds", "confounded-model", "copies")
+"""Of these: with them no number of a table can carry a verdict."""
+NO_MODEL = ("model-misfit", "mixed-worlds", "confounded-model")
+"""On a mix: nothing in it rests on the fitted model."""
 LEADING = (*GRAVE, "model-unproven", "no-support")
 """They come before the numbers of a verdict; other flags come after them."""
 _PROBABILITIES = (
@@ -88,6 +104,9 @@ _ALIKE = "log more episodes, best with an old policy that acts more like the new
 FIRST = {
     "mixed-worlds": "evaluate the episodes of one old policy alone, or add what changed between them (week, "
     "site) to the state.",
+    "confounded-model": "put what the old policy looked at (a week, a version, a severity) into the state.",
+    "copies": "find out how episodes came into the log twice (files that were read twice, a join), and leave "
+    "them out; if people with habits of their own made it, say who (behaviour_id).",
     "mean-weight": _PROBABILITIES,
     "behaviour-miscalibrated": _PROBABILITIES,
     "model-misfit": _STATES,
@@ -101,6 +120,10 @@ FIRST = {
     "low-ess": _ALIKE,
     "missing-weight": _ALIKE,
     "heavy-reward": "see which episodes those are, and whether such returns are what is to be averaged.",
+    "maybe-clustered": "check whether several episodes belong to one person or site: intervals take episodes "
+    "as independent.",
+    "drift": "find out what has changed along the log (a season, patients, prices), and evaluate its latest "
+    "part alone.",
     "contradicted": "find out why estimates differ: do the states show everything that rewards and "
     "transitions depend on, and are the logged probabilities right?",
     "model-unsettled": _STATES,
@@ -144,6 +167,9 @@ OF_MIXES = {
     "known. See whether they are spelt as in the log.",
     "model-misfit": "The fitted model does not give back the mean return of the log itself, by more than "
     "chance: it has been left out of this estimate.",
+    "confounded-model": "The old policy looked at something that the states leave out (a week, a version, a "
+    "severity), and it matters: where it was more or less likely to act as it did, something else followed. "
+    "The fitted model has been left out of this estimate.",
     "model-unproven": "The action values, given or learned, do not fit what the log earned, or foretell "
     "nothing of it: the answer is based on weights.",
     "model-unstable": "The model of the features, which has half of the shares or more, left the range "

@@ -11,10 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from deadweight.basics.arithmetic import divide, sums_by
+from deadweight.basics.progress import unforeseen_passes
 from deadweight.log.interface import Log, LogLike, as_log
 from deadweight.log.labels import plain
 from deadweight.sums.blocks import Block
@@ -26,6 +28,10 @@ from deadweight.typing import FloatArray, IntArray, Labels
 DRIFTED = 4.0
 # Deviations below this share of the largest number are rounding.
 ROUNDING = 1e-7
+
+
+# What was found of a log, which several people ask for, as long as the log is there.
+_KNOWN: WeakKeyDictionary[Log, list[OldPolicy]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -137,6 +143,18 @@ def old_policies(log: LogLike) -> list[OldPolicy]:
     found = as_log(log)
     if not found.has_behaviour_ids:
         return []
+    if found not in _KNOWN:
+        with unforeseen_passes():
+            _KNOWN[found] = _compare(found)
+    return _KNOWN[found]
+
+
+def have_mixed_worlds(log: Log) -> bool:
+    """Whether the old policies of a log worked under different conditions."""
+    return any(one.drifted for one in old_policies(log))
+
+
+def _compare(found: Log) -> list[OldPolicy]:
     # Where no state is ever visited again, nothing can be told of the worlds.
     again = found.has_states and found.n_states < found.n_steps
     makers, *earned = reduce_log(found, partial(_earned, again))
