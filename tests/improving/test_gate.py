@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import reference as ref
 from improving.small import PI_B, log
 
 import deadweight as dw
@@ -11,6 +12,7 @@ from deadweight.improving.gate import HALVINGS, judge, judge_in_sample, judge_st
 from deadweight.improving.recipe import Recipe, learn
 from deadweight.question.asking import ask
 from deadweight.question.core import Question
+from deadweight.typing import FloatArray
 
 RECIPE = Recipe(caution=1.0, min_visits=2)
 
@@ -59,3 +61,48 @@ def test_the_strict_form_judges_one_policy_on_the_other_half() -> None:
         found.learnt[0].visits.sum() + question().parts[0].lengths[found.halves[0]].sum()
         == question().parts.n_steps
     )
+
+
+@pytest.mark.parametrize("gamma", [1.0, 0.9])
+def test_weights_to_first_order_on_each_half_are_the_plain_loop(gamma: float) -> None:
+    asked = ask(log(120, horizon=6), PI_B, PI_B, gamma)
+    found = judge_strictly(asked, RECIPE, np.random.default_rng(1))
+    half = plain(asked.parts[0].select(found.halves[0]))
+    expected = ref.linear(half, found.learnt[0].pi, PI_B, gamma) - ref.behaviour(half, gamma)
+    assert found.learnt[0].changed.size > 0
+    assert found.linear == pytest.approx(expected, rel=1e-12, abs=1e-12)
+
+
+def test_both_estimates_of_all_halves_have_one_error_an_episode() -> None:
+    asked = question()
+    found, whole = judge(asked, RECIPE, np.random.default_rng(1)), asked.parts[0]
+    total = np.zeros((2, asked.n))
+    for half, learnt in zip(found.halves, found.learnt, strict=True):
+        apart = whole.select(half)
+        new, old = (
+            dw.estimate("DM", apart, pi, PI_B, also=["influence"], solve="longest")
+            for pi in (learnt.pi, PI_B)
+        )
+        terms = linear_terms(apart, learnt.pi)
+        for row, own in zip(total, (terms, terms - new.influence + old.influence), strict=True):
+            row[half] += (own - own.mean()) / (half.sum() * len(found.halves))
+    errors = np.sqrt(np.square(total).sum(axis=1) * asked.n / (asked.n - 1))
+    assert found.linear_error == pytest.approx(errors[0], rel=1e-9)
+    assert found.apart == pytest.approx((found.linear - found.gain) / errors[1], rel=1e-9)
+
+
+def linear_terms(log: dw.Trajectories, pi: FloatArray) -> FloatArray:
+    """(n,) what each episode says by weights to first order, less what it earned."""
+    whole = plain(log)
+    q = ref.fitted_q(whole, pi)
+    each = [ref.Log([episode]) for episode in whole.episodes]
+    return np.array([ref.linear(one, pi, PI_B, q=q) - ref.behaviour(one) for one in each])
+
+
+def plain(log: dw.Trajectories) -> ref.Log:
+    """The log as the loops read it."""
+    cuts = log.offsets[1:-1]
+    columns = (log.states, log.actions, log.rewards, log.next_states)
+    s, a, r, after = (np.split(column, cuts) for column in columns)
+    steps = [list(zip(*one, strict=True)) for one in zip(s, a, r, strict=True)]
+    return ref.Log(steps, log.terminated, after)
