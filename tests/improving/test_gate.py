@@ -5,10 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import reference as ref
+import scipy.stats
 from improving.small import PI_B, log
 
 import deadweight as dw
-from deadweight.improving.gate import HALVINGS, judge, judge_in_sample, judge_strictly
+from deadweight.improving.gate import (
+    ALLOWED,
+    HALVINGS,
+    gain_of_shipped,
+    judge,
+    judge_in_sample,
+    judge_strictly,
+)
 from deadweight.improving.recipe import Recipe, learn
 from deadweight.question.asking import ask
 from deadweight.question.core import Question
@@ -89,6 +97,21 @@ def test_both_estimates_of_all_halves_have_one_error_an_episode() -> None:
     errors = np.sqrt(np.square(total).sum(axis=1) * asked.n / (asked.n - 1))
     assert found.linear_error == pytest.approx(errors[0], rel=1e-9)
     assert found.apart == pytest.approx((found.linear - found.gain) / errors[1], rel=1e-9)
+
+
+def test_the_interval_allows_for_both_estimates_and_for_what_was_not_learnt_yet() -> None:
+    asked = question()
+    found = judge(asked, RECIPE, np.random.default_rng(1))
+    own = judge_in_sample(asked, learn(asked, RECIPE, np.random.default_rng(1), np.ones(asked.n)))
+    t = scipy.stats.t.ppf(0.975, asked.n // 2 - 1)
+    away = ALLOWED * abs(found.linear - found.gain)
+    ends = [
+        one + t * error for one, error in ((found.gain, found.std_error), (found.linear, found.linear_error))
+    ]
+    lower, upper = gain_of_shipped(found, 0.95)
+    assert (lower, upper) == pytest.approx((found.gain - t * found.std_error - away, max(ends)), rel=1e-12)
+    ends.append(own.gain + t * own.std_error)
+    assert gain_of_shipped(found, 0.95, own) == pytest.approx((lower, max(ends)), rel=1e-12)
 
 
 def linear_terms(log: dw.Trajectories, pi: FloatArray) -> FloatArray:

@@ -70,7 +70,8 @@ def _answer(found: Improvement, reward: str | None) -> Markup:
     sign, word, tone, sentence = ANSWERS[found.answer]
     form, gate = _form(found.gate), found.gate
     drawn = None
-    if gate is not None and all(math.isfinite(end) for end in (gate.lower, gate.upper)) and any(gate.changed):
+    bounded = gate is not None and all(math.isfinite(end) for end in (gate.lower, gate.upper))
+    if gate is not None and bounded and any(gate.changed) and not gate.vetoed:
         judged = Verdict(found.answer, (), gate.gain, (gate.lower, gate.upper))
         sure = "" if gate.kind == "none" else f"; each end holds with {share(gate.level)} confidence"
         caption = f"{KINDS[gate.kind]}: gain per episode{sure}"
@@ -156,6 +157,9 @@ def _gate(gate: Gate | None) -> Markup:
         ("At least", form(gate.lower)),
         ("Confidence", share(gate.level)),
     ]
+    if math.isfinite(gate.linear):
+        later = join([form(gate.linear), element("small", f"at least {form(gate.linear_lower)}")])
+        pairs.append(("Gain with what actions do many steps later", later))
     headings = ("Half", "Gain per episode", "States changed")
     caption = "What was gained on each half, by changes learnt on another one"
     return section("gate", heading, facts(pairs), table(caption, headings, [rows]))
