@@ -111,7 +111,7 @@ def gain_of_shipped(found: Judgement, level: float, own: Judgement | None = None
 
     It allows for a model that is wrong by what LIN differs from it. A policy of the whole log has learnt from
     twice the episodes, and may gain as much as it seems to on its own, where it looks better than it is. That
-    the ends hold is measured (docs/improving.md), not proved.
+    the ends hold is measured, not proved.
 
     Args:
       found: what the gate has found.

@@ -93,7 +93,7 @@ def improve(
       min_visits: how often an action must have been tried in a state before it may be taken there.
       gate: True changes something only if policies learnt on halves of the log gain on the other halves.
         "strict" ships the policy learnt on one half, certified on the other. False certifies nothing.
-      level: confidence of the gate, and of each end of the interval.
+      level: confidence of the gate, and of the interval.
       gamma: discount in (0, 1].
       seed: of the resamples and of the halves.
       evaluation: evaluate the policy on the log as well.
