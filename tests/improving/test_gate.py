@@ -39,6 +39,9 @@ def test_judging_on_all_episodes_is_the_difference_of_two_direct_methods(horizon
     assert found.gain == pytest.approx(new.value - old.value, rel=1e-10)
     influence = new.influence - old.influence
     assert found.std_error == pytest.approx(influence.std(ddof=1) / np.sqrt(asked.n), rel=1e-10)
+    linear = dw.estimate("LIN", asked.parts[0], learnt.pi, PI_B, interval=None).value
+    base = dw.estimate("BEHAVIOUR", asked.parts[0], PI_B, PI_B, interval=None).value
+    assert found.linear == pytest.approx(linear - base, rel=1e-10)
 
 
 def test_each_half_is_judged_by_what_the_other_one_taught() -> None:

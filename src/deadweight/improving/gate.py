@@ -34,8 +34,9 @@ from deadweight.improving.advantages import Horizon
 from deadweight.improving.recipe import Learnt, Recipe, learn
 from deadweight.improving.weighted_counts import count_weighted
 from deadweight.question.core import Question
-from deadweight.question.solved_values import at_all_steps, require_room, solved_backwards
+from deadweight.question.solved_values import require_room, solved_backwards
 from deadweight.sums.blocks import Block
+from deadweight.sums.fields import Table
 from deadweight.sums.pairs import PolicyPair
 from deadweight.sums.reduction import per_episode
 from deadweight.sums.weighting import Weighting
@@ -205,12 +206,13 @@ class _Estimates:
             for policy, settled in ((pi, new), (pi_b, old))
         )
         fit, base = (direct.finish(Episodes(n), weighted=False) for direct in by_model)
-        require_room(model, question.horizon, 2 * HALVINGS)
         if new is not None:
-            solved = at_all_steps(new, question.horizon)
+            q, v = Table(new.q, by_action=True), Table(new.v)
         else:
+            require_room(model, question.horizon, 2 * HALVINGS)
             solved = solved_backwards(model, pi, question.horizon, horizon.steps, horizon.gamma)
-        maker = Linear(question.discounted(solved.q), question.discounted(solved.v), pi)
+            q, v = solved.q, solved.v
+        maker = Linear(question.discounted(q), question.discounted(v), pi)
         pair = PolicyPair(pi, pi_b, question.pair.state_labels, question.pair.action_labels)
         return cls(fit, base, ProductFamily([maker], Weighting(pair), horizon.gamma))
 
