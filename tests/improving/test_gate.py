@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import reference as ref
+import scipy.stats
 from improving.small import PI_B, log
 
 import deadweight as dw
-from deadweight.improving.gate import HALVINGS, judge, judge_in_sample, judge_strictly
+from deadweight.improving.gate import (
+    ALLOWED,
+    HALVINGS,
+    gain_of_shipped,
+    judge,
+    judge_in_sample,
+    judge_strictly,
+)
 from deadweight.improving.recipe import Recipe, learn
 from deadweight.question.asking import ask
 from deadweight.question.core import Question
+from deadweight.typing import FloatArray
 
 RECIPE = Recipe(caution=1.0, min_visits=2)
 
@@ -29,6 +39,9 @@ def test_judging_on_all_episodes_is_the_difference_of_two_direct_methods(horizon
     assert found.gain == pytest.approx(new.value - old.value, rel=1e-10)
     influence = new.influence - old.influence
     assert found.std_error == pytest.approx(influence.std(ddof=1) / np.sqrt(asked.n), rel=1e-10)
+    linear = dw.estimate("LIN", asked.parts[0], learnt.pi, PI_B, interval=None).value
+    base = dw.estimate("BEHAVIOUR", asked.parts[0], PI_B, PI_B, interval=None).value
+    assert found.linear == pytest.approx(linear - base, rel=1e-10)
 
 
 def test_each_half_is_judged_by_what_the_other_one_taught() -> None:
@@ -59,3 +72,63 @@ def test_the_strict_form_judges_one_policy_on_the_other_half() -> None:
         found.learnt[0].visits.sum() + question().parts[0].lengths[found.halves[0]].sum()
         == question().parts.n_steps
     )
+
+
+@pytest.mark.parametrize("gamma", [1.0, 0.9])
+def test_weights_to_first_order_on_each_half_are_the_plain_loop(gamma: float) -> None:
+    asked = ask(log(120, horizon=6), PI_B, PI_B, gamma)
+    found = judge_strictly(asked, RECIPE, np.random.default_rng(1))
+    half = plain(asked.parts[0].select(found.halves[0]))
+    expected = ref.linear(half, found.learnt[0].pi, PI_B, gamma) - ref.behaviour(half, gamma)
+    assert found.learnt[0].changed.size > 0
+    assert found.linear == pytest.approx(expected, rel=1e-12, abs=1e-12)
+
+
+def test_both_estimates_of_all_halves_have_one_error_an_episode() -> None:
+    asked = question()
+    found, whole = judge(asked, RECIPE, np.random.default_rng(1)), asked.parts[0]
+    total = np.zeros((2, asked.n))
+    for half, learnt in zip(found.halves, found.learnt, strict=True):
+        apart = whole.select(half)
+        new, old = (
+            dw.estimate("DM", apart, pi, PI_B, also=["influence"], solve="longest")
+            for pi in (learnt.pi, PI_B)
+        )
+        terms = linear_terms(apart, learnt.pi)
+        for row, own in zip(total, (terms, terms - new.influence + old.influence), strict=True):
+            row[half] += (own - own.mean()) / (half.sum() * len(found.halves))
+    errors = np.sqrt(np.square(total).sum(axis=1) * asked.n / (asked.n - 1))
+    assert found.linear_error == pytest.approx(errors[0], rel=1e-9)
+    assert found.apart == pytest.approx((found.linear - found.gain) / errors[1], rel=1e-9)
+
+
+def test_the_interval_allows_for_both_estimates_and_for_what_was_not_learnt_yet() -> None:
+    asked = question()
+    found = judge(asked, RECIPE, np.random.default_rng(1))
+    own = judge_in_sample(asked, learn(asked, RECIPE, np.random.default_rng(1), np.ones(asked.n)))
+    t = scipy.stats.t.ppf(0.975, asked.n // 2 - 1)
+    away = ALLOWED * abs(found.linear - found.gain)
+    ends = [
+        one + t * error for one, error in ((found.gain, found.std_error), (found.linear, found.linear_error))
+    ]
+    lower, upper = gain_of_shipped(found, 0.95)
+    assert (lower, upper) == pytest.approx((found.gain - t * found.std_error - away, max(ends)), rel=1e-12)
+    ends.append(own.gain + t * own.std_error)
+    assert gain_of_shipped(found, 0.95, own) == pytest.approx((lower, max(ends)), rel=1e-12)
+
+
+def linear_terms(log: dw.Trajectories, pi: FloatArray) -> FloatArray:
+    """(n,) what each episode says by weights to first order, less what it earned."""
+    whole = plain(log)
+    q = ref.fitted_q(whole, pi)
+    each = [ref.Log([episode]) for episode in whole.episodes]
+    return np.array([ref.linear(one, pi, PI_B, q=q) - ref.behaviour(one) for one in each])
+
+
+def plain(log: dw.Trajectories) -> ref.Log:
+    """The log as the loops read it."""
+    cuts = log.offsets[1:-1]
+    columns = (log.states, log.actions, log.rewards, log.next_states)
+    s, a, r, after = (np.split(column, cuts) for column in columns)
+    steps = [list(zip(*one, strict=True)) for one in zip(s, a, r, strict=True)]
+    return ref.Log(steps, log.terminated, after)

@@ -12,8 +12,9 @@ from improving.small import PI_B, bandit, log
 
 import deadweight as dw
 from deadweight.errors import EstimationError, OptionError
-from deadweight.improving.words import MEANING
+from deadweight.improving.words import MEANING, STATE
 from deadweight.io.stream import open_stream
+from deadweight.studies.real_kinds import toxic_dose
 from deadweight.studies.unsaid_ends import table_without_flags
 
 HALF = [[0.5, 0.5]]
@@ -36,6 +37,9 @@ def test_a_better_policy_is_found(lift: dw.domains.Problem, improved: dw.Improve
     assert improved.interval[0] > 0
     assert improved.interval[0] < improved.gain < improved.interval[1]
     assert MEANING["halves"] in improved.reasons
+    assert improved.interval_about == "the policy that is shipped"
+    assert improved.interval[0] < new - old < improved.interval[1]
+    assert any("The policy itself is expected to gain" in reason for reason in improved.reasons)
     for change in improved.changes:
         assert change.visits >= 10
         assert change.gain > 2 * change.std_error
@@ -66,7 +70,7 @@ def test_workers_and_parts_change_nothing(lift: dw.domains.Problem) -> None:
 def test_is_data(improved: dw.Improvement, tmp_path: Path) -> None:
     document = improved.to_dict()
     assert document["schema"] == 2
-    assert {"answer", "gain", "interval", "changes", "reasons"} <= set(document)
+    assert {"answer", "gain", "interval", "interval_about", "changes", "reasons"} <= set(document)
     json.dumps(document, allow_nan=False)
     again = dw.load(improved.save(tmp_path / "improved.json"))
     assert again.to_dict() == document
@@ -111,7 +115,7 @@ def test_no_change_is_the_behaviour_policy_itself() -> None:
     assert list(found.policy.state_labels) == ["here"]
     assert found.policy.trained_on is None
     assert found.changes == []
-    assert (found.gain, found.interval) == (0.0, (0.0, 0.0))
+    assert (found.gain, found.interval, found.interval_about) == (0.0, (0.0, 0.0), "nothing")
     assert list(found.to_frame().columns) == ["state", "old", "new", "gain", "std_error", "visits"]
     assert found.evaluation.verdict.answer == "cannot tell"
 
@@ -163,6 +167,29 @@ def test_without_a_gate_nothing_is_certified(lift: dw.domains.Problem) -> None:
     imp = dw.improve(lift.sample(400, seed=1), lift.pi_b, gate=False, evaluation=False)
     assert imp.answer == "improved"
     assert MEANING["none"] in imp.reasons
+    assert imp.interval_about == "the episodes that the policy was learnt from"
+
+
+@pytest.mark.parametrize("gate", [True, "strict"])
+def test_doses_that_add_up_unseen_are_left_as_they_were(gate: bool | str, tmp_path: Path) -> None:
+    """Every dose does good at once, and all of them together harm, later and in no state: z is about -10."""
+    cell = toxic_dose("dose", 4, horizon=25, seed=51, episodes=400)
+    found = cell.sample(0)
+    imp = dw.improve(found, cell.pi_b, gate=gate, evaluation=False)
+    assert imp.answer == "no change"
+    assert imp.gate is not None
+    assert imp.gate.lower > 0
+    assert imp.gate.vetoed
+    assert not imp.gate.is_open
+    assert any("many steps later" in reason for reason in imp.reasons)
+    assert imp.next_step == STATE
+    np.testing.assert_array_equal(imp.policy.probs, cell.pi_b.probs)
+    assert "many steps later" in imp.report(tmp_path / "page.html").read_text()
+    at_all_costs = dw.improve(found, cell.pi_b, gate=False, evaluation=False)
+    assert at_all_costs.answer == "improved"
+    shipped = at_all_costs.policy.probs[cell.shown]
+    problem = cell.problem
+    assert dw.policy_value(problem.mdp, shipped, problem.horizon) < problem.behaviour_value - 1
 
 
 def test_a_policy_is_flagged_on_the_log_it_was_learnt_from(

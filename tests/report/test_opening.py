@@ -45,7 +45,9 @@ def test_a_comparison_without_a_winner_says_so(tmp_path):
 
 def test_an_improvement_says_how_sure_it_is(tmp_path):
     found = improvement()
-    assert f"In {len(found.changes)} of {found.n_states} states" in opened(found.report(tmp_path / "a.html"))
+    said = opened(found.report(tmp_path / "a.html"))
+    assert f"In {len(found.changes)} of {found.n_states} states" in said
+    assert "of the policy that is shipped" in said
     unproven = opened(improvement(gate=False).report(tmp_path / "b.html"))
     assert "look better than they are" in unproven
     assert "at least" not in unproven.split("Why")[0]

@@ -13,7 +13,14 @@ from deadweight.answers.misfit import check_model
 from deadweight.errors import EstimationError, OptionError
 from deadweight.estimate import evaluate
 from deadweight.improving import words
-from deadweight.improving.gate import FEWEST, Judgement, judge, judge_in_sample, judge_strictly
+from deadweight.improving.gate import (
+    FEWEST,
+    Judgement,
+    gain_of_shipped,
+    judge,
+    judge_in_sample,
+    judge_strictly,
+)
 from deadweight.improving.recipe import Learnt, Recipe, learn
 from deadweight.inference import check_interval
 from deadweight.log.interface import LogLike, as_log
@@ -48,12 +55,14 @@ class Outcome:
       gate: how it was judged; None where there was nothing to judge.
       refused: why nothing is changed, whatever the gate says; None where the gate decides.
       unseen: (n,) the episodes that the policy has not seen; None where it has seen them all.
+      interval: of the gain of the policy, where there is something to judge.
     """
 
     learnt: Learnt
     gate: Gate | None
     refused: str | None = None
     unseen: BoolArray | None = None
+    interval: tuple[float, float] = (0.0, 0.0)
 
     @property
     def improved(self) -> bool:
@@ -86,7 +95,7 @@ def improve(
       min_visits: how often an action must have been tried in a state before it may be taken there.
       gate: True changes something only if policies learnt on halves of the log gain on the other halves.
         "strict" ships the policy learnt on one half, certified on the other. False certifies nothing.
-      level: confidence of the gate, and of each end of the interval.
+      level: confidence of the gate, and of the interval.
       gamma: discount in (0, 1].
       seed: of the resamples and of the halves.
       evaluation: evaluate the policy on the log as well.
@@ -187,25 +196,31 @@ def _outcome(
 ) -> Outcome:
     if kind == "strict" and question.n >= FEWEST:
         found = judge_strictly(question, recipe, rng)
-        outcome = Outcome(found.learnt[0], _gate(found, kind, level), unseen=found.halves[0])
+        gate, interval = _gate(found, kind, level), gain_of_shipped(found, level)
+        outcome = Outcome(found.learnt[0], gate, None, found.halves[0], interval)
     else:
         learnt = learn(question, recipe, rng, np.ones(question.n))
         outcome = Outcome(learnt, None)
         if learnt.changed.size == 0:
             return outcome
         if kind == "none":
-            return Outcome(learnt, _gate(judge_in_sample(question, learnt), kind, level))
+            own = judge_in_sample(question, learnt)
+            return Outcome(learnt, _gate(own, kind, level), interval=gain_of_shipped(own, level))
         if question.n < FEWEST:
             return Outcome(learnt, None, words.too_few(question.n, FEWEST))
-        outcome = Outcome(learnt, _gate(judge(question, recipe, rng), kind, level))
+        found = judge(question, recipe, rng)
+        outcome = Outcome(learnt, _gate(found, kind, level))
+        if outcome.improved:
+            own = judge_in_sample(question, learnt)
+            outcome = replace(outcome, interval=gain_of_shipped(found, level, own))
     if question.has_mixed_worlds:
-        return Outcome(outcome.learnt, outcome.gate, FLAGS["mixed-worlds"], outcome.unseen)
+        return replace(outcome, refused=FLAGS["mixed-worlds"])
     if _is_confounded(question):
-        return Outcome(outcome.learnt, outcome.gate, FLAGS["confounded-model"], outcome.unseen)
+        return replace(outcome, refused=FLAGS["confounded-model"])
     misfit = check_model(question)
     if misfit is not None and misfit.found:
         doubt = f"{misfit.reason} What is learnt from such a model is not to be trusted."
-        return Outcome(outcome.learnt, outcome.gate, doubt, outcome.unseen)
+        return replace(outcome, refused=doubt)
     return outcome
 
 
@@ -219,7 +234,8 @@ def _is_confounded(question: Question) -> bool:
 
 
 def _gate(found: Judgement, kind: str, level: float) -> Gate:
-    error = found.error(level)
+    quantile = found.quantile(level)
+    error = quantile * found.std_error
     return Gate(
         kind,
         found.gain,
@@ -229,6 +245,9 @@ def _gate(found: Judgement, kind: str, level: float) -> Gate:
         level,
         found.by_half,
         tuple(int(one.changed.size) for one in found.learnt),
+        found.linear,
+        found.linear - quantile * found.linear_error,
+        found.apart,
     )
 
 
@@ -284,6 +303,8 @@ def _said(
     if outcome.improved:
         assert gate is not None
         reasons = [words.made(considered, visited), words.measured(gate), words.MEANING[gate.kind]]
+        if gate.kind != "none":
+            reasons.append(words.shipped(gate, outcome.interval))
         step = words.after_shipping(gate)
     else:
         reasons, step = _why_not(question, outcome, recipe, considered, visited)
@@ -294,7 +315,7 @@ def _said(
         table=PolicyTable.of(policy),
         changes=considered if outcome.improved else [],
         gain=gate.gain if outcome.improved and gate is not None else 0.0,
-        interval=(gate.lower, gate.upper) if outcome.improved and gate is not None else (0.0, 0.0),
+        interval=outcome.interval if outcome.improved else (0.0, 0.0),
         reasons=tuple(reasons),
         next_step=step,
         considered=considered,
@@ -316,11 +337,10 @@ def _why_not(
         return [words.nothing_found(recipe)], step
     reasons = [words.not_made(considered, visited)]
     if outcome.refused is not None:
-        mend = "See first whether the states show everything that rewards and transitions depend on."
-        for flag in WITHHOLDING:
-            if outcome.refused == FLAGS[flag]:
-                mend = advice(flag)
+        mend = next((advice(flag) for flag in WITHHOLDING if outcome.refused == FLAGS[flag]), words.STATE)
         few = f"Log {FEWEST} episodes or more; some hundreds are more like it."
         return [*reasons, outcome.refused], few if gate is None else mend
     assert gate is not None
+    if gate.vetoed:
+        return [*reasons, words.measured(gate), words.vetoed(gate)], words.STATE
     return [*reasons, words.closed(gate)], words.needed(gate, question.n)

@@ -29,6 +29,11 @@ MEANING = {
     "none": "Nothing is certified: a policy looks better on the episodes it was learnt from than it is.",
 }
 
+STATE = (
+    "See first whether the states show everything that rewards and transitions depend on: what was done "
+    "before, say, or how much was given so far."
+)
+
 
 def made(changes: Sequence[Change], n_states: int) -> str:
     """What the policy does."""
@@ -55,6 +60,16 @@ def measured(gate: Gate) -> str:
     )
 
 
+def shipped(gate: Gate, interval: tuple[float, float]) -> str:
+    """What the policy gains that is shipped."""
+    low, high = interval
+    more = ", and for what half of the episodes could not teach" if gate.kind == "halves" else ""
+    return (
+        f"The policy itself is expected to gain between {low:+.4g} and {high:+.4g} ({gate.level:.0%} "
+        f"confidence): that allows for errors of the model, as far as the log shows them{more}."
+    )
+
+
 def after_shipping(gate: Gate) -> str:
     """What to do with a policy that is improved."""
     trial = "Read the list of changes, veto what cannot be right, and try the policy on new episodes"
@@ -74,6 +89,16 @@ def closed(gate: Gate) -> str:
     if not any(gate.changed):
         return "Half of the episodes are too few to find any of them again: there is nothing to judge."
     return f"{measured(gate)} That is not enough to be sure that they gain anything."
+
+
+def vetoed(gate: Gate) -> str:
+    """Why an open gate is closed again."""
+    return (
+        "That is what a model of single steps says. A second look at the same episodes, which follows what "
+        f"an action does many steps later, finds {gate.linear:+.4g}, at least {gate.linear_lower:+.4g} with "
+        f"{gate.level:.0%} confidence: what is done has effects that the states do not show, and such "
+        "changes may do harm."
+    )
 
 
 def too_few(n: int, needed: int) -> str:

@@ -70,7 +70,8 @@ def _answer(found: Improvement, reward: str | None) -> Markup:
     sign, word, tone, sentence = ANSWERS[found.answer]
     form, gate = _form(found.gate), found.gate
     drawn = None
-    if gate is not None and all(math.isfinite(end) for end in (gate.lower, gate.upper)) and any(gate.changed):
+    bounded = gate is not None and all(math.isfinite(end) for end in (gate.lower, gate.upper))
+    if gate is not None and bounded and any(gate.changed) and not gate.vetoed:
         judged = Verdict(found.answer, (), gate.gain, (gate.lower, gate.upper))
         sure = "" if gate.kind == "none" else f"; each end holds with {share(gate.level)} confidence"
         caption = f"{KINDS[gate.kind]}: gain per episode{sure}"
@@ -78,18 +79,22 @@ def _answer(found: Improvement, reward: str | None) -> Markup:
         picture = difference(judged, "old policy", signed(form))
         drawn = element("figure", picture, element("figcaption", caption))
     numbers: list[tuple[str, object]] = [
-        ("Gain per episode", _with_its_least(found, form)),
+        ("Gain per episode", _with_its_interval(found, form)),
         ("States changed", f"{count(len(found.changes))} of {count(found.n_states)}"),
     ]
     answer = Answer(sign, word, tone, "Answer")
     return opening(answer, sentence, _meaning(found, form, reward), numbers, drawn, found.sentences)
 
 
-def _with_its_least(found: Improvement, form: Format) -> object:
+def _with_its_interval(found: Improvement, form: Format) -> object:
     gain = signed(form)(found.gain)
-    if found.gate is None or found.gate.kind == "none" or not math.isfinite(found.gate.lower):
+    if not found.changes or found.gate is None or found.gate.kind == "none":
         return gain
-    return join([gain, element("small", f"at least {signed(form)(found.gate.lower)}")])
+    return join([gain, element("small", f"of {found.interval_about}: {_between(found, form)}")])
+
+
+def _between(found: Improvement, form: Format) -> str:
+    return " to ".join(signed(form)(end) for end in found.interval)
 
 
 def _meaning(found: Improvement, form: Format, reward: str | None) -> list[str]:
@@ -97,16 +102,15 @@ def _meaning(found: Improvement, form: Format, reward: str | None) -> list[str]:
     asked = f"{the_log(found.n_episodes)} In which states would it have paid to do something else?"
     if not found.changes or found.gate is None:
         return [asked, "None is sure enough: everything stays as it is."]
-    gate, say = found.gate, signed(form)
+    gate = found.gate
     states = f"{count(len(found.changes))} of {count(found.n_states)}"
-    said = f"In {states} states; that is worth about {say(found.gain)} for each episode{unit(reward)}"
+    gain = signed(form)(found.gain)
+    said = f"In {states} states; that is worth about {gain} for each episode{unit(reward)}"
     if gate.kind == "none":
         how = "but this was measured on the episodes that the changes were found in, where they look better "
         return [asked, f"{said}, {how}than they are."]
-    sure = (
-        f"at least {say(gate.lower)}, by a method that is meant to be right {100 * gate.level:.3g} times in "
-    )
-    return [asked, f"{said}: {sure}100."]
+    sure = f"by a method that is meant to be right {100 * gate.level:.3g} times in 100"
+    return [asked, f"{said}: for this policy {_between(found, form)}, {sure}."]
 
 
 def _changes(found: Improvement) -> Markup:
@@ -156,6 +160,9 @@ def _gate(gate: Gate | None) -> Markup:
         ("At least", form(gate.lower)),
         ("Confidence", share(gate.level)),
     ]
+    if math.isfinite(gate.linear):
+        later = join([form(gate.linear), element("small", f"at least {form(gate.linear_lower)}")])
+        pairs.append(("Gain with what actions do many steps later", later))
     headings = ("Half", "Gain per episode", "States changed")
     caption = "What was gained on each half, by changes learnt on another one"
     return section("gate", heading, facts(pairs), table(caption, headings, [rows]))

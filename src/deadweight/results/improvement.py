@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -89,6 +90,8 @@ class Change:
 
 
 COLUMNS = tuple(one.name for one in fields(Change))
+# Two estimates that are further apart, in standard errors of their difference, do not differ by chance.
+MOST_APART = 3.0
 
 
 @saved
@@ -106,6 +109,9 @@ class Gate:
       level: of confidence, of each end by itself.
       by_half: the gain on each half.
       changed: how many states were changed by what each half was judged by.
+      linear: the gain by LIN, which sees what an action does many steps later; NaN in files of old versions.
+      linear_lower: what that is at least, with the confidence `level`.
+      apart: LIN's gain less `gain`, in standard errors of their difference.
     """
 
     kind: str
@@ -116,11 +122,19 @@ class Gate:
     level: float
     by_half: tuple[float, ...]
     changed: tuple[int, ...]
+    linear: float = math.nan
+    linear_lower: float = math.nan
+    apart: float = math.nan
 
     @property
     def is_open(self) -> bool:
-        """Whether the gain is above 0 with the confidence that was asked for."""
-        return self.lower > 0.0
+        """Whether the gain is above 0 with the confidence that was asked for, and LIN does not object."""
+        return self.lower > 0.0 and not self.vetoed
+
+    @property
+    def vetoed(self) -> bool:
+        """Whether LIN says something else, by more than chance, and is not sure of a gain."""
+        return abs(self.apart) > MOST_APART and not self.linear_lower > 0.0
 
 
 @saved
@@ -154,8 +168,10 @@ class Improvement(Result):
       answer: "improved" or "no change".
       table: the policy that `policy` gives.
       changes: what it does otherwise than the behaviour policy, the most valuable first.
-      gain: what it gains, an episode, as the gate found; 0 on "no change".
-      interval: of the gain; each end holds with the confidence that was asked for.
+      gain: what it gains, an episode, as the gate found; 0 on "no change". With the gate "halves" it is what
+        policies gained that were learnt from half of the log.
+      interval: of the gain of what `interval_about` says, with the confidence `level` for both ends together.
+        It may reach below 0 where the gate is open: the gate is about the lower end alone.
       reasons: sentences that a reader without statistics can follow.
       next_step: one sentence on what to do now or, on "no change", what it would take to be sure.
       considered: changes that were learnt from the whole log, whether they are made or not.
@@ -223,6 +239,14 @@ class Improvement(Result):
         return PolicyTable(probs, self.table.states, self.table.actions, self.table.trained_on).policy
 
     @property
+    def interval_about(self) -> str:
+        """Whose gain `interval` is of."""
+        kind = "none" if self.gate is None or self.answer != "improved" else self.gate.kind
+        if kind != "none":
+            return "the policy that is shipped"
+        return "nothing" if self.answer != "improved" else "the episodes that the policy was learnt from"
+
+    @property
     def sentences(self) -> tuple[str, ...]:
         """The reasons and the next step."""
         return (*self.reasons, self.next_step)
@@ -234,6 +258,7 @@ class Improvement(Result):
             "answer": self.answer,
             "gain": finite(self.gain),
             "interval": [finite(end) for end in self.interval],
+            "interval_about": self.interval_about,
             "changes": [change.to_dict() for change in self.changes],
             "reasons": list(self.reasons),
             "next_step": self.next_step,
