@@ -28,7 +28,7 @@ import numpy as np
 
 from deadweight.estimators.direct import Direct, Episodes
 from deadweight.estimators.family import Fit
-from deadweight.estimators.linear import Linear
+from deadweight.estimators.first_order import Linear
 from deadweight.estimators.product import ProductFamily
 from deadweight.improving.advantages import Horizon
 from deadweight.improving.recipe import Learnt, Recipe, learn
