@@ -145,7 +145,7 @@ def evidence_of(question: Question) -> dict[str, Any]:
 
 def _is_kept(value: object, size: int) -> bool:
     if isinstance(value, np.ndarray):
-        return all(length == size for length in value.shape)
+        return value.ndim <= 2 and all(length == size for length in value.shape)
     words = isinstance(value, tuple) and all(isinstance(one, str) for one in value)
     return words or isinstance(value, bool | int | float | str)
 

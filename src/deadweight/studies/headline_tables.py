@@ -18,6 +18,7 @@ from deadweight.basics.atomic import write_text, writing
 from deadweight.blend.mixing import NORMAL
 from deadweight.studies import headline_study
 from deadweight.studies.coverage_tables import markdown
+from deadweight.studies.headline_ablation import ablation
 from deadweight.studies.headline_study import ALSO, BEFORE, DROPPED, stores
 from deadweight.studies.interval_coverage import cells as old_cells
 from deadweight.studies.real_kinds import Cell, Kind
@@ -349,9 +350,26 @@ def mean_width(widths: Iterable[float]) -> str:
     return f"{geometric(kept):.2f} ({left_out} above {WIDEST:,.0f} left out; median of all {median})"
 
 
+def _ablated(out: Path, runs: int | None) -> list[str]:
+    """The rule without its parts, on well specified cells and on the others; exceptions apart."""
+    cells = headline_study.headline_cells()
+    found = {name: (cells[name], first_runs(store, runs)) for name, store in stores(out).items()}
+    asked = {name: (cell, made) for name, (cell, made) in found.items() if made and cell.kind not in APART}
+    tables = []
+    for title, plain in (("Well specified", True), ("Other kinds", False)):
+        some = {
+            name: (cell.task.values[0], [record["evidence"] for record in made])
+            for name, (cell, made) in asked.items()
+            if (cell.kind == "well specified") == plain
+        }
+        if some:
+            tables.append(f"**{title}**\n\n{ablation(some)}")
+    return tables
+
+
 def write_headline(out: Path, runs: int | None = None) -> str:
     """Write headline.md into the folder; returns its text."""
-    text = headline_tables(lines(out, runs))
+    text = "\n\n".join([headline_tables(lines(out, runs)), *_ablated(out, runs)])
     with writing(out / "headline.md"):
         write_text(out / "headline.md", text + "\n")
     return text
