@@ -61,6 +61,7 @@ class Mixture:
         """The mix with the widths of this level."""
         evidence, candidates, mix = self.evidence, self.candidates, self.mix
         farthest = max(self._parts, key=lambda part: part.beyond)
+        apart = candidates.beyond_noise(mix - candidates.unit[farthest.name], CONTRADICTING)
         shared = 0.0 if candidates.by_weights else abs(evidence.shared_bias)
         missing = evidence.missing if candidates.by_weights else 0.0
         contradiction = max(farthest.beyond, shared, missing)
@@ -74,7 +75,7 @@ class Mixture:
             shares,
             contradiction,
             shared,
-            farthest.name if farthest.beyond > 0.0 else None,
+            farthest.name if apart > 0.0 else None,
             min(of_gain),
             self._parts,
             missing,
