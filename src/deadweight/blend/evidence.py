@@ -105,7 +105,7 @@ def gather(question: Question, answers: Answers | None = None) -> Evidence:
 def checked(question: Question, answers: Answers, gathered: Evidence, misfit: Misfit | None) -> Evidence:
     """The evidence once it is known whether the model fits; whoever gathers again gets it so."""
     found = gathered
-    if misfit is not None and misfit.found:
+    if not gathered.model or (misfit is not None and misfit.found):
         name = BY_EPISODE if gathered.late else BY_STEP
         with unforeseen_passes():
             distance = answers.disagreement(plan_of(question, BUILT_IN[name], NOTHING_DROPPED))
