@@ -305,7 +305,7 @@ def blend(
     """The whole of it; `misfit` for a model that does not fit the log."""
     found = gather(log, pi_e, pi_b, gamma)
     if misfit or log.n < FOLDS or found.ess == 0:
-        return weights_alone(found, log.n, level, found.distance if misfit else 0.0)
+        return weights_alone(found, log.n, level, found.distance)
     return mix(found, log.n, level)
 
 

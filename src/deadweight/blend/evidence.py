@@ -107,7 +107,7 @@ def gather(question: Question, answers: Answers | None = None) -> Evidence:
 def checked(question: Question, answers: Answers, gathered: Evidence, lost: bool) -> Evidence:
     """The evidence once it is known whether the model is lost; whoever gathers again gets it so."""
     found = gathered
-    if lost:
+    if lost or not gathered.model:
         name = BY_EPISODE if gathered.late else BY_STEP
         with unforeseen_passes():
             distance = answers.disagreement(plan_of(question, BUILT_IN[name], NOTHING_DROPPED))
