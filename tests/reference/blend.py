@@ -282,7 +282,7 @@ def gather(log: Log, pi_e: Policy, pi_b: Policy, gamma: float = 1) -> Evidence:
         found["WDR cross-fitted"] = doubly_robust(log, pi_e, plain, gamma, without)
         shared = (FOLDS - 1) * (sum(model.value for model in without) / FOLDS - everyone.value)
     ess = kish([row[-1] for row in plain])
-    sizes = {"LIN": size_of_linear, "WIN3": size_of_windows, "WIN2": size_of_windows, "DM": n, "BEHAVIOUR": n}
+    sizes = {"LIN": size_of_linear / 2, "WIN3": size_of_windows, "WIN2": size_of_windows, "DM": n, "BEHAVIOUR": n}
     distances = [abs(found["WPDIS"][0] - in_sample[0])]
     if ess < 10:
         distances.append(abs(found["WPDIS"][0] - everyone.value))
@@ -412,7 +412,7 @@ def mix(found: Evidence, n: int, level: float) -> Result:
     x = {order[0]: 1.0}
     for place, name in enumerate(order[1:], start=1):
         other = {name: 1.0}
-        b2 = 0.0
+        b2 = 4 * found.shared**2 if order[0] == "WDR cross-fitted" else 0.0
         for before in (x, *({k: 1.0} for k in order[:place])):
             difference = minus(other, before)
             if wrong_model and name != "DM":
@@ -424,8 +424,13 @@ def mix(found: Evidence, n: int, level: float) -> Result:
         a = min(max((variance(other) - both + b2) / spread, 0.0), 1.0)
         x = {key: a * share for key, share in x.items()} | {name: 1 - a}
 
+    std_error = sqrt(product(found.psi, x, x))
+    sparse = abs(found.shared) > 0.3 * std_error or sqrt(found.unseen) > 0.7 * std_error
+
     def allowed(k: str) -> float:
         difference = minus(x, {k: 1.0})
+        if sparse and k == "WDR cross-fitted":
+            return abs(value(difference))
         beyond = abs(value(difference)) - noise(difference, 1.64)
         return beyond / 2 if k == "DM" and differ(order[0], k) else beyond
 
@@ -434,12 +439,12 @@ def mix(found: Evidence, n: int, level: float) -> Result:
     factors = sides(skewness, n, level)
     gain = max(variance(minus(x, {"BEHAVIOUR": 1.0})), variance({"BEHAVIOUR": 1.0}))
     own, paired = (
-        [width(f * sqrt(of + found.unseen), contradiction, level) for f in factors]
+        [width(f * sqrt(of + 1.5 * found.unseen), contradiction, level) for f in factors]
         for of in (variance(x), gain)
     )
     return Result(
         value(x),
-        sqrt(product(found.psi, x, x)),
+        std_error,
         (own[0], own[1]),
         (max(own[0], paired[0]), max(own[1], paired[1])),
         x,
