@@ -15,9 +15,8 @@ from strategies import random_policy
 import deadweight as dw
 from deadweight.answers.answering import Answers
 from deadweight.answers.misfit import Misfit
-from deadweight.blend.candidates import BIASED, ORDER, TWICE, Evidence
 from deadweight.blend.evidence import checked, gather
-from deadweight.blend.mixing import SKEWED, WIDTH, Mixture, half_width
+from deadweight.blend.mixing import BIASED, ORDER, SKEWED, TWICE, WIDTH, Evidence, Mixture, half_width
 from deadweight.estimators.full_influence import full_influence, starts_of
 from deadweight.estimators.windowed import ModelSteps, windowed
 from deadweight.inference.student_t import t_error
@@ -94,8 +93,8 @@ def test_against_plain_loops(n: int, seed: int, gamma: float, level: float, kind
     assert dict(found.shares) == pytest.approx(expected.shares, rel=1e-10, abs=1e-12)
     assert sum(found.shares.values()) == pytest.approx(1.0)
     # The case is of the kind that it is meant to be.
-    assert mixture.candidates.by_weights == (misfit or kind == "too few")
-    assert mixture.candidates.by_weights or (evidence.ess < 10) == (kind == "few")
+    assert mixture.by_weights == (misfit or kind == "too few")
+    assert mixture.by_weights or (evidence.ess < 10) == (kind == "few")
     assert (abs(found.skewness) > SKEWED) == heavy == (found.half_widths[0] != found.half_widths[1])
 
 

@@ -11,10 +11,8 @@ import test_given_model as given
 from test_blend import late_log
 
 import deadweight as dw
-from deadweight.blend.candidates import BIASED, TWICE, Evidence
-from deadweight.blend.evidence import gather
-from deadweight.blend.evidence_sums import Joint
-from deadweight.blend.mixing import SKEWED, Mixture, half_width, skew_factors
+from deadweight.blend.evidence import Joint, gather
+from deadweight.blend.mixing import BIASED, SKEWED, TWICE, Evidence, Mixture, half_width, skew_factors
 from deadweight.inference.per_episode import centred_influences
 from deadweight.question.asking import ask
 from deadweight.studies.problems import random_problem
@@ -308,7 +306,7 @@ def test_what_could_not_be_seen_of_an_error_of_the_model_from_the_rows(n: int) -
     question = ask(PROBLEM.sample(n, seed=1), PROBLEM.pi_e, PROBLEM.pi_b)
     evidence = gather(question)
     mixture = Mixture(evidence)
-    first = mixture.candidates.order[0]
+    first = mixture.order[0]
     assert first == ("WDR cross-fitted" if evidence.ess >= 10 else "LIN")
     own, model = (
         centred_influences(question, evidence.influences[evidence.names.index(name)])
@@ -317,7 +315,7 @@ def test_what_could_not_be_seen_of_an_error_of_the_model_from_the_rows(n: int) -
     noise = float((own - model).std(ddof=1)) / math.sqrt(n)
     found = mixture.at(0.95)
     assert found.shares["DM"] > 0
-    widened = math.sqrt(1.0 + TWICE / max(evidence.size(first), 1.0))
+    widened = math.sqrt(1.0 + TWICE / max(evidence.sizes[evidence.names.index(first)], 1.0))
     assert found.undetectable == pytest.approx(BIASED * widened * noise, rel=1e-9)
     table = dw.evaluate(
         question.parts[0], PROBLEM.pi_e, PROBLEM.pi_b, ["BLEND", "BEHAVIOUR"], background=False

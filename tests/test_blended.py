@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 import deadweight as dw
-from deadweight.blend.candidates import WITHOUT_MODEL
 from deadweight.blend.evidence import gather
-from deadweight.blend.mixing import Mixture
+from deadweight.blend.mixing import WITHOUT_MODEL, Mixture
 from deadweight.estimators.names import estimator_of
 from deadweight.log.interface import InMemory, in_memory
 from deadweight.question.asking import ask

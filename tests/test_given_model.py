@@ -9,7 +9,7 @@ import pytest
 
 import deadweight as dw
 from deadweight.answers.given_model import _moments, given_model_fits
-from deadweight.blend.candidates import WITHOUT_MODEL
+from deadweight.blend.mixing import WITHOUT_MODEL
 from deadweight.estimators.windowed import ModelSteps
 from deadweight.question.asking import ask
 from deadweight.question.options import Options

@@ -20,8 +20,8 @@ from deadweight.background import background_of
 from deadweight.background.headline_path import PATH_OF
 from deadweight.background.one_pass import background_sums
 from deadweight.basics.progress import expect_passes
-from deadweight.blend.blended import blend_estimate, check_blend
-from deadweight.blend.evidence import gatherer_of
+from deadweight.blend.evidence import Gatherer
+from deadweight.blend.headline import blend_estimate, check_blend
 from deadweight.diagnostics.copied_episodes import contents_of
 from deadweight.diagnostics.log_order import order_job
 from deadweight.diagnostics.mean_weight import mean_weight_z
@@ -158,7 +158,7 @@ def answer(
     answers = Answers(question, [*plans, *others])
     checks = [check for plan in plans if interval == "auto" for check in plan.counterparts]
     with_errors = interval is not None or "std_error" in also
-    mixed = {made: gatherer_of(question, answers) for made in mixes}
+    mixed = {made: Gatherer(question, answers) for made in mixes}
     beside = _drop_beside(question, drop) if shown and mixes else NOTHING_DROPPED
     besides = [one for gatherer in mixed.values() for one in gatherer.wanted]
     besides += [*watched(question, plans), ReturnExtent(question.gamma)] if interval is not None else []

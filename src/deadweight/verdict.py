@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from deadweight.answers.plans import FEW_EPISODES
-from deadweight.blend.candidates import ROUNDING
 from deadweight.blend.headline import episodes_needed, judge, more_episodes, rests_on_weights
+from deadweight.blend.mixing import ROUNDING
 from deadweight.diagnostics.mean_weight import FAR_FROM_ONE
 from deadweight.inference.student_t import t_error
 from deadweight.results import Estimate, Verdict, headline_of
@@ -133,10 +133,10 @@ def _of_blend(estimate: Estimate, blend: Blend, baseline: Estimate | float) -> V
     known = not isinstance(baseline, Estimate)
     value = baseline.value if isinstance(baseline, Estimate) else float(baseline)
     found = judge(blend, value, estimate.n_episodes, known, estimate.level)
-    if "low-ess-undropped" in estimate.flags and rests_on_weights(blend):
-        weak = (*found.reasons[:2], FEW_WITHOUT_MODEL)
-        return Verdict("cannot tell", weak, found.difference, found.interval, False, next_step=MORE_ALIKE)
-    return Verdict(found.answer, found.reasons, found.difference, found.interval, next_step=found.next_step)
+    if "low-ess-undropped" not in estimate.flags or not rests_on_weights(blend):
+        return found
+    weak = (*found.reasons[:2], FEW_WITHOUT_MODEL)
+    return replace(found, answer="cannot tell", reasons=weak, sound=False, next_step=MORE_ALIKE)
 
 
 def _doubted_by_flags(estimate: Estimate, found: Verdict) -> Verdict:

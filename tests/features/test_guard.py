@@ -9,7 +9,7 @@ import pytest
 from features.test_feature_evaluation import LOG, TRUTH, pi_b, pi_e
 
 import deadweight as dw
-from deadweight.blend.candidates import WITHOUT_MODEL
+from deadweight.blend.mixing import WITHOUT_MODEL
 from deadweight.negligible.guard import fit_of, guard_of, rewards_to_go
 from deadweight.negligible.witnesses import LEAST_Z
 from deadweight.question.asking import ask

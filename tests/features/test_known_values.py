@@ -10,8 +10,8 @@ from features.test_feature_evaluation import LOG, TRUTH, pi_b, pi_e
 
 import deadweight as dw
 from deadweight.answers.known_values import KnownValues, known_values
-from deadweight.blend.candidates import WITHOUT_MODEL
 from deadweight.blend.evidence import gather
+from deadweight.blend.mixing import WITHOUT_MODEL
 from deadweight.question.asking import ask
 from deadweight.question.options import Options
 

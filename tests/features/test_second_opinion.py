@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import deadweight as dw
-from deadweight.blend.candidates import SECOND_OPINION, Evidence
 from deadweight.blend.headline import judge
-from deadweight.blend.mixing import Mixture, half_width
+from deadweight.blend.mixing import SECOND_OPINION, Evidence, Mixture, half_width
 
 WALK = dw.domains.navigation()
 LOG = WALK.sample(60, seed=0)

@@ -282,7 +282,13 @@ def gather(log: Log, pi_e: Policy, pi_b: Policy, gamma: float = 1) -> Evidence:
         found["WDR cross-fitted"] = doubly_robust(log, pi_e, plain, gamma, without)
         shared = (FOLDS - 1) * (sum(model.value for model in without) / FOLDS - everyone.value)
     ess = kish([row[-1] for row in plain])
-    sizes = {"LIN": size_of_linear / 2, "WIN3": size_of_windows, "WIN2": size_of_windows, "DM": n, "BEHAVIOUR": n}
+    sizes = {
+        "LIN": size_of_linear / 2,
+        "WIN3": size_of_windows,
+        "WIN2": size_of_windows,
+        "DM": n,
+        "BEHAVIOUR": n,
+    }
     distances = [abs(found["WPDIS"][0] - in_sample[0])]
     if ess < 10:
         distances.append(abs(found["WPDIS"][0] - everyone.value))

@@ -129,7 +129,9 @@ class Plan:
 
     @property
     def _values(self) -> Values[Field]:
-        question = self.question
+        question, own = self.question, self.estimator.scheme.values
+        if own is not None:
+            return own(question)
         return question.cross_fitted_values if self.estimator.contains_correction else question.values
 
     @property

@@ -1,12 +1,16 @@
 """Evidence: the estimates that BLEND mixes, with the covariance of their full influences.
 
 Two passes over the log: one for the sums of all estimates and of their starts, one for the influences. What a
-question has computed already (model, values) is used again.
+question has computed already (model, values) is used again, and others may share both passes.
+
+Where states are rows there are no windows, since windowed weights need the share of each state in the model;
+models have not seen the rows that they serve as it is, so that WDR is cross-fitted; and values that are taken
+as known have no standard error of their own, so that WIN1 (`deadweight.answers.known_values`) stands for DM.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -18,37 +22,13 @@ from deadweight.answers.influences import Job, one_pass
 from deadweight.answers.known_values import known_values
 from deadweight.answers.plans import plan_of
 from deadweight.basics.progress import unforeseen_passes
-from deadweight.blend.candidates import (
-    BY_EPISODE,
-    BY_STEP,
-    CROSS_FITTED,
-    FULL_WEIGHTS,
-    SECOND_OPINION,
-    WITHOUT_MODEL,
-    Evidence,
-)
-from deadweight.blend.evidence_sums import (
-    Joint,
-    LinearSizes,
-    WalkedSurprise,
-    WindowSizes,
-    joint_moments,
-    joint_rows,
-)
-from deadweight.estimators.builders import doubly_robust_by
+from deadweight.blend.mixing import BY_EPISODE, BY_STEP, CROSS_FITTED, SECOND_OPINION, Evidence
+from deadweight.estimators import names
 from deadweight.estimators.direct import DirectByRow, Episodes, Together
 from deadweight.estimators.family import Summed
-from deadweight.estimators.full_influence import (
-    Influence,
-    WithModel,
-    full_influences,
-    no_influence,
-    starts_of,
-)
+from deadweight.estimators.full_influence import Influence, no_influence
 from deadweight.estimators.names import BUILT_IN
-from deadweight.estimators.product import ProductFamily, SelfNormalised
-from deadweight.estimators.starts import StartFamily
-from deadweight.estimators.windowed import ModelSteps, model_steps, windowed
+from deadweight.estimators.windowed import ModelSteps, model_steps
 from deadweight.inference.intervals import ReturnExtent
 from deadweight.negligible.guard import fit_of
 from deadweight.negligible.proof import is_proven
@@ -56,333 +36,322 @@ from deadweight.negligible.witnesses import LEAST_Z
 from deadweight.question.by_row import RowQuestion
 from deadweight.question.core import MOST_VALUES, Question
 from deadweight.question.drops import NOTHING_DROPPED
-from deadweight.question.solved_values import Values
-from deadweight.sums.fields import Field
-from deadweight.sums.reduction import in_log_order
+from deadweight.sums.blocks import Block
+from deadweight.sums.reduction import in_log_order, numbered
 from deadweight.sums.reward_timing import RewardTiming
-from deadweight.sums.running import scale
+from deadweight.sums.running import Running, scale
+from deadweight.sums.summaries import CoMoments, Kish, Pieces
+from deadweight.sums.weighting import Weighting
 from deadweight.typing import FloatArray
 from deadweight.values.crossfit import FOLDS
+from deadweight.values.hardly_seen import SquaresByState, Surprise
 
-LONGEST_WINDOW = 3
 # Sums of ratios that are rarely large have a few episodes that decide, and Kish's size does not see them.
 SEEN_OF_LINEAR = 0.5
-# By name, those that are estimates of a table as well.
-OF_TABLE = ("LIN", "DM", "BEHAVIOUR", BY_STEP, BY_EPISODE)
-# Those that weights of whole episodes carry.
-_WEIGHTED = (*FULL_WEIGHTS, *WITHOUT_MODEL)
-
-
-@dataclass(frozen=True, eq=False)
-class _Piece:
-    """A self-normalised estimate with its starts."""
-
-    name: str
-    family: ProductFamily
-    values: Values[Field]
-    shape: tuple[int, int]
-
-    @property
-    def summed(self) -> SelfNormalised:
-        return SelfNormalised(self.family)
-
-    @cached_property
-    def starts(self) -> StartFamily | None:
-        return starts_of(self.family, self.values, self.shape)
+WINDOWS = tuple(one.name for one in names.WINDOWS)
+# What weights of whole episodes carry.
+_WEIGHTED = (CROSS_FITTED, "WDR", BY_STEP, BY_EPISODE)
 
 
 def gather(question: Question, answers: Answers | None = None) -> Evidence:
-    """All estimates of a question that a blend needs.
-
-    Args:
-      question: with pi_e of all actions, and a model that can be solved.
-      answers: sums that are there already are not made again.
-    """
+    """All estimates of a question that a blend needs; sums that are there already are not made again."""
     if Evidence not in question.paths:
-        gatherer_of(question, answers or Answers(question, ())).evidence()
-    found: Evidence = question.paths[Evidence]
-    return found
+        Gatherer(question, answers or Answers(question, ())).evidence()
+    evidence: Evidence = question.paths[Evidence]
+    return evidence
 
 
-def checked(question: Question, answers: Answers, gathered: Evidence, lost: bool) -> Evidence:
+def checked(question: Question, answers: Answers, evidence: Evidence, lost: bool) -> Evidence:
     """The evidence once it is known whether the model is lost; whoever gathers again gets it so."""
-    found = gathered
-    if lost or not gathered.model:
-        name = BY_EPISODE if gathered.late else BY_STEP
+    if lost or not evidence.model:
+        name = BY_EPISODE if evidence.late else BY_STEP
         with unforeseen_passes():
             distance = answers.disagreement(plan_of(question, BUILT_IN[name], NOTHING_DROPPED))
-        found = replace(gathered, model=False, row_distance=distance or 0.0)
-    question.paths[Evidence] = found
-    return found
-
-
-def gatherer_of(question: Question, answers: Answers) -> Gatherer:
-    """What gathers the evidence of a question: less of it has a meaning where states are rows."""
-    return (Gatherer if question.row_values is None else RowGatherer)(question, answers)
+        evidence = replace(evidence, model=False, row_distance=distance or 0.0)
+    question.paths[Evidence] = evidence
+    return evidence
 
 
 class Gatherer:
     """What a blend needs of the log, asked for in two passes that others may share.
 
     Args:
-      question, answers: as in `gather`.
+      question: with pi_e of all actions, and a model that can be solved.
+      answers: sums that are there already are not made again.
     """
 
     def __init__(self, question: Question, answers: Answers) -> None:
         self.question, self.answers = question, answers
         self._joint: Joint | None = None
-        names = OF_TABLE if self._cross_fitted is not None else ("WDR", *OF_TABLE)
-        self.plans = {name: plan_of(question, BUILT_IN[name], NOTHING_DROPPED) for name in names}
+        wanted = [BUILT_IN[name] for name in ("LIN", "DM", "BEHAVIOUR", BY_STEP, BY_EPISODE)]
+        wanted.append(names.CROSS_FITTED if self._has_folds else BUILT_IN["WDR"])
+        if not self._by_row:
+            wanted += names.WINDOWS
+        self.plans = {one.name: plan_of(question, one, NOTHING_DROPPED) for one in wanted}
+
+    @property
+    def _by_row(self) -> bool:
+        return self.question.row_values is not None
 
     @cached_property
-    def steps(self) -> ModelSteps:
-        """The model at the steps of the log."""
+    def _has_folds(self) -> bool:
+        """Whether there are models of a table that have not seen the episodes which they serve."""
+        question = self.question
+        if self._by_row or question.options.model is not None or question.n < FOLDS:
+            return False
+        return FOLDS * question.values.q.values.size <= MOST_VALUES
+
+    @cached_property
+    def _steps(self) -> ModelSteps:
         return model_steps(self.question)
 
     @cached_property
-    def surprise(self) -> WalkedSurprise:
-        """How far off its values are, by state."""
-        return WalkedSurprise(self.question.model, self.steps)
-
-    @cached_property
-    def sizes(self) -> WindowSizes:
-        """Effective sample sizes of windowed weights."""
-        return WindowSizes(self.steps, LONGEST_WINDOW)
-
-    @cached_property
-    def of_log(self) -> tuple[LinearSizes, ReturnExtent]:
-        """Sizes of the weights of LIN, and the range of returns."""
-        return LinearSizes(self.plans[BY_STEP].weighting), ReturnExtent(self.question.gamma)
-
-    @property
-    def _of_tables(self) -> list[Summed]:
-        """What only a table of states has."""
-        return [self.surprise, self.sizes]
+    def _facts(self) -> dict[str, Summed]:
+        """What is summed beside the estimates, by what it tells."""
+        facts: dict[str, Summed] = {
+            "timing": RewardTiming(),
+            "linear": LinearSizes(self.plans[BY_STEP].weighting),
+            "extent": ReturnExtent(self.question.gamma),
+        }
+        if not self._by_row:
+            facts["surprise"] = WalkedSurprise(self.question.model, self._steps)
+            facts["windows"] = WindowSizes(self._steps, 3)
+        return facts
 
     @property
     def wanted(self) -> list[Summed]:
         """What is to be summed in the first pass."""
         of_plans = [one for plan in self.plans.values() for one in (plan.summed, plan.starts)]
-        wanted = [one for one in of_plans if one is not None]
-        return [*wanted, RewardTiming(), *self.of_log, *self._of_tables, *_sums_of(self.pieces)]
+        return [*(one for one in of_plans if one is not None), *self._facts.values()]
 
     @property
     def job(self) -> Job:
         """What is to be done in the second pass."""
         summarise = joint_rows if self.question.keeps_influences else joint_moments
-        return Job([influence for _, influence in self._found.values()], summarise, self._keep)
+        return Job([influence for _, influence in self._estimates.values()], summarise, self._keep)
 
-    def _keep(self, found: Joint) -> None:
-        self._joint = found
+    def _keep(self, joint: Joint) -> None:
+        self._joint = joint
 
     @cached_property
-    def _found(self) -> dict[str, tuple[float, Influence]]:
+    def _estimates(self) -> dict[str, tuple[float, Influence]]:
         """Value and influence of each estimate."""
-        answers = self.answers
+        answers, plans = self.answers, list(self.plans.values())
         answers.sum(self.wanted, [self.plans[BY_STEP].weighting])
-        found: dict[str, tuple[float, Influence]] = {}
-        influences = answers.influences(list(self.plans.values()))
-        for (name, plan), influence in zip(self.plans.items(), influences, strict=True):
-            found[name] = answers.fit(plan).value, influence
-        for piece, (value, influence) in zip(self.pieces, self._finished(), strict=True):
-            if piece.name.startswith("WIN"):
-                value += found["DM"][0]
-                influence = Together((influence, found["DM"][1]))
-            found[piece.name] = value, influence
-        return found
+        pairs = zip(plans, answers.influences(plans), strict=True)
+        estimates = {plan.name: (answers.fit(plan).value, influence) for plan, influence in pairs}
+        direct = estimates["DM"]
+        for name in WINDOWS:
+            if name in estimates:
+                value, influence = estimates[name]
+                estimates[name] = direct[0] + value, Together((influence, direct[1]))
+        known, second = known_values(self.question), self._second_opinion
+        if known is not None:
+            estimates["WIN1"] = known.estimate
+        if second is not None:
+            estimates[SECOND_OPINION] = second
+        return estimates
+
+    @property
+    def _second_opinion(self) -> tuple[float, Influence] | None:
+        """What the default's model says where another one was learned, unless it predicts nothing."""
+        question = self.question
+        values = question.default_values if isinstance(question, RowQuestion) else None
+        if values is None or fit_of(question.parts[0], values.q, question.gamma) < LEAST_Z:
+            return None
+        fit = DirectByRow(values).finish(Episodes(question.n), weighted=False)
+        return fit.value, fit.influence or no_influence
 
     def evidence(self) -> Evidence:
         """All of it; by passes of its own where no others were shared."""
-        question, answers, found = self.question, self.answers, self._found
+        question, answers, estimates = self.question, self.answers, self._estimates
         if self._joint is None:
             one_pass(question, [self.job])
         assert self._joint is not None
-        unseen, joint, ess = self._unseen(), self._joint, answers.ess(self.plans[BY_STEP]) or 0.0
+        joint, ess = self._joint, answers.ess(self.plans[BY_STEP]) or 0.0
         covariance = joint.moments.covariance_of_means
         kept = self._finite(covariance)
-        names = tuple(list(found)[place] for place in kept)
-        sizes = {"WIN": self._windowed_size(), "LIN": self._size_of_linear()}
-        made = Evidence(
-            names,
-            np.array([found[name][0] for name in names]),
+        named = tuple(list(estimates)[place] for place in kept)
+        unseen = self._unseen()
+        evidence = Evidence(
+            named,
+            np.array([estimates[name][0] for name in named]),
             covariance[np.ix_(kept, kept)],
-            np.array([sizes.get(name[:3], ess if name in _WEIGHTED else question.n) for name in names]),
+            np.array([self._size(name, ess) for name in named]),
             question.n,
             ess,
             thirds=joint.thirds[np.ix_(kept, kept, kept)] / question.n if question.n > 1 else None,
             unseen_variance=0.0 if unseen is None else float(np.square(unseen).sum()),
-            shared_bias=self._shared_bias(found["DM"][0]),
+            shared_bias=self._shared_bias(),
             # Without other episodes to check it by, or any that acts like the new policy, a model is a guess.
             model=question.n >= FOLDS and ess > 0.0 and is_proven(question),
-            late=answers.found(RewardTiming()).is_late,
+            late=answers.found(self._facts["timing"]).is_late,
             missing=self._missing(),
-            left_out=self._left_out(),
-            influences=tuple(found[name][1] for name in names),
+            left_out=("DM",) if has_given_model(question) or "WIN1" in estimates else (),
+            influences=tuple(estimates[name][1] for name in named),
             unseen=unseen,
             rows=None if joint.rows is None else in_log_order(joint.rows)[kept],
         )
-        question.paths[Evidence] = made  # for whoever asks again
-        return made
+        question.paths[Evidence] = evidence  # for whoever asks again
+        return evidence
 
     def _finite(self, covariance: FloatArray) -> list[int]:
         """Places of the estimates that have a value.
 
         Products over a window may leave the range of doubles; all the others carry an exponent.
         """
-        names, known = list(self._found), np.isfinite(np.diag(covariance)) | (self.question.n < 2)
-        fine = {
-            name: bool(known[place] and np.isfinite(self._found[name][0])) for place, name in enumerate(names)
+        known = np.isfinite(np.diag(covariance)) | (self.question.n < 2)
+        lost = {
+            name
+            for (name, (value, _)), fine in zip(self._estimates.items(), known, strict=True)
+            if not (fine and np.isfinite(value)) and name in ("LIN", *WINDOWS)
         }
-        windows = [name for name in names if name.startswith("WIN")]
-        left = windows if not all(fine[name] for name in windows) else []
-        left += [] if fine["LIN"] else ["LIN"]
-        return [place for place, name in enumerate(names) if name not in left]
+        if not lost.isdisjoint(WINDOWS):
+            lost.update(WINDOWS)
+        return [place for place, name in enumerate(self._estimates) if name not in lost]
 
-    def _left_out(self) -> tuple[str, ...]:
-        """A given model by itself."""
-        return ("DM",) if has_given_model(self.question) else ()
-
-    def _size_of_linear(self) -> float:
-        """Effective episodes of the weights of LIN, of mean 1; they are seen half as well as products are."""
-        found = self.answers.found(self.of_log[0])
-        return float(SEEN_OF_LINEAR * self.question.n / max(found.squares / found.steps, 1.0))
+    def _size(self, name: str, ess: float) -> float:
+        """Effective episodes behind an estimate: all of them where it has no weights."""
+        found, n = self.answers.found, self.question.n
+        if name == "LIN":  # weights of mean 1
+            sums = found(self._facts["linear"])
+            return float(SEEN_OF_LINEAR * n / max(sums.squares / sums.steps, 1.0))
+        if name in WINDOWS:  # of the longest, on average over the steps that pi_e reaches
+            sizes, alive = found(self._facts["windows"]).ess, self._steps.alive
+            return float(sizes @ alive[: len(sizes)] / alive.sum())
+        return ess if name in _WEIGHTED else n
 
     def _missing(self) -> float:
         """The range of returns by as much of it as weights of whole episodes fall short of their mean, 1."""
-        (sums,), found = self.answers.sums(self.plans[BY_EPISODE]).groups, self.answers.found(self.of_log[1])
+        (sums,), extent = self.answers.sums(self.plans[BY_EPISODE]).groups, self._facts["extent"]
         mean = float(scale(sums.weight, sums.shift)[0]) / self.question.n
-        lowest, highest = self.question.options.return_range or (found.lowest, found.highest)
+        of_log = self.answers.found(extent)
+        lowest, highest = self.question.options.return_range or (of_log.lowest, of_log.highest)
         return max(1.0 - mean, 0.0) * (highest - lowest)
-
-    @cached_property
-    def _cross_fitted(self) -> Values[Field] | None:
-        """Values of models that have not seen the episodes that they serve; None where there are none."""
-        question = self.question
-        size = FOLDS * question.values.q.values.size
-        if question.options.model is not None or question.n < FOLDS or size > MOST_VALUES:
-            return None
-        return question.cross_fitted(FOLDS)
-
-    @cached_property
-    def _windows(self) -> list[_Piece]:
-        question = self.question
-        shape = (question.pair.n_states, question.pair.n_actions)
-        return [
-            _Piece(f"WIN{window}", windowed(question, self.steps, window), question.values, shape)
-            for window in (LONGEST_WINDOW, 2)
-        ]
-
-    @cached_property
-    def pieces(self) -> list[_Piece]:
-        """Estimates that are in no table."""
-        question, values = self.question, self._cross_fitted
-        shape = (question.pair.n_states, question.pair.n_actions)
-        pieces = list(self._windows)
-        if values is not None:
-            family = doubly_robust_by(question, self.plans["LIN"].weighting, values)
-            pieces.append(_Piece(CROSS_FITTED, family, values, shape))
-        return pieces
-
-    def _finished(self) -> list[tuple[float, Influence]]:
-        """Value and influence of each piece; their models are gone through together."""
-        found: list[tuple[float, Influence]] = []
-        with_model: list[tuple[int, WithModel]] = []
-        for number, piece in enumerate(self.pieces):
-            sums = self.answers.found(piece.summed)
-            fit = piece.family.finish(sums, weighted=True)
-            own, starts = fit.influence, piece.starts
-            assert own is not None  # they are all self-normalised
-            found.append((fit.value, own))
-            if starts is not None:
-                with_sums = (starts, self.answers.found(starts))
-                with_model.append((number, WithModel(own, sums, True, with_sums, piece.values.fits)))
-        full = full_influences([one for _, one in with_model])
-        for (number, _), influence in zip(with_model, full, strict=True):
-            found[number] = found[number][0], influence
-        return found
-
-    def _windowed_size(self) -> float:
-        """Effective episodes of the longest window, on average over the steps that pi_e reaches."""
-        ess, alive = self.answers.found(self.sizes).ess, self.steps.alive
-        return float(ess @ alive[: len(ess)] / alive.sum())
 
     def _unseen(self) -> FloatArray | None:
         """(S, A) what pairs that were hardly seen could do, of which no influence knows, DM's included."""
-        question = self.question
-        if question.options.model is not None:
+        if self._by_row or self.question.options.model is not None:
             return None
-        return question.unseen_errors(self.answers.found(self.surprise))
+        return self.question.unseen_errors(self.answers.found(self._facts["surprise"]))
 
-    def _shared_bias(self, direct: float) -> float:
+    def _shared_bias(self) -> float:
         """The jackknife's estimate of the bias of DM, from leaving out one fold after the other."""
-        values = self._cross_fitted
-        if values is None:
+        question, values = self.question, self.question.row_values
+        if values is not None and values.start_without is not None:
+            folds, n = values.start_without.shape
+            without = [values.start_without[k, np.arange(n) % folds != k].mean() for k in range(folds)]
+        elif self._has_folds:
+            fits = question.cross_fitted(FOLDS).fits
+            without = [float(fitted.model.d0 @ fitted.v[0]) for fitted in fits]
+        else:
             return 0.0
-        without = [float(fitted.model.d0 @ fitted.v[0]) for fitted in values.fits]
-        return (FOLDS - 1) * (float(np.mean(without)) - direct)
+        return float((len(without) - 1) * (np.mean(without) - self._estimates["DM"][0]))
 
 
-def _sums_of(pieces: Iterable[_Piece]) -> list[Summed]:
-    return [one for piece in pieces for one in (piece.summed, piece.starts) if one is not None]
+class WalkedSurprise(Surprise):
+    """The errors of the model's state values by the kernel, on a walk that is made for the windows anyway."""
+
+    def __init__(self, model: Hashable, steps: ModelSteps) -> None:
+        super().__init__(model, steps.v, steps.gamma)
+        self.steps = steps
+
+    def summarise(self, block: Block) -> SquaresByState:
+        """Of the steps of a block whose successor is known."""
+        walk = self.steps.walks.on(block)
+        return super().summarise(block) if walk is None else SquaresByState(walk.surprise, walk.visits)
 
 
-class RowGatherer(Gatherer):
-    """The same where states are rows.
+@dataclass(frozen=True, eq=False)
+class WindowSizes:
+    """Effective sample sizes of the weights of a window, step by step."""
 
-    Windowed weights need the share of each state in the model, which is known of tables only: the blend goes
-    from WDR, which is cross-fitted already, over LIN to DM. Values that are taken as known have no standard
-    error of their own: WIN1 (`deadweight.answers.known_values`) takes the place of DM.
+    steps: ModelSteps
+    window: int
+
+    @property
+    def key(self) -> Hashable:
+        """One for each model and window."""
+        return ("window-sizes", self.steps, self.window)
+
+    def summarise(self, block: Block) -> Kish:
+        """Of the steps of a block whose successor is known."""
+        walk = self.steps.walks.on(block)
+        if walk is not None:
+            return walk.sizes(self.window)
+        weights = self.steps.weights(self.steps.weighting.on(block), self.window)
+        return Kish.of(Running(weights), self.steps.errors(block).known)
+
+
+@dataclass(frozen=True)
+class Squares:
+    """The sum of the squared weights of LIN over so many steps; merges."""
+
+    squares: float
+    steps: int
+
+    def merge(self, other: Squares) -> Squares:
+        """Of the episodes of both."""
+        return Squares(self.squares + other.squares, self.steps + other.steps)
+
+
+@dataclass(frozen=True, eq=False)
+class LinearSizes:
+    """The sums behind the effective episodes of LIN."""
+
+    weighting: Weighting
+
+    @property
+    def key(self) -> Hashable:
+        """One for each weighting."""
+        return ("linear-sizes", self.weighting)
+
+    def summarise(self, block: Block) -> Squares:
+        """Of a block; after the end of an episode its last weight stands on padding, and does not count."""
+        alive = np.arange(block.horizon) < block.lengths[:, None]
+        squares = np.square(self.weighting.on(block).summed.values)
+        return Squares(float(np.sum(squares, where=alive)), int(block.lengths.sum()))
+
+
+@dataclass(frozen=True, eq=False)
+class Joint:
+    """Joint moments of influences, up to the third, and where wanted the influences themselves; merges.
+
+    Attributes:
+      moments: up to the second.
+      thirds: (k, k, k) sums of the products of three deviations.
+      rows: numbered by episode; None where nobody wants them.
     """
 
-    def _left_out(self) -> tuple[str, ...]:
-        """Values that are taken as known by themselves."""
-        return () if known_values(self.question) is None else ("DM",)
+    moments: CoMoments
+    thirds: FloatArray
+    rows: Pieces | None = None
 
-    @cached_property
-    def _found(self) -> dict[str, tuple[float, Influence]]:
-        """Value and influence of each estimate."""
-        found, known, second = super()._found, known_values(self.question), self._second_opinion
-        if known is not None:
-            found["WIN1"] = known.estimate
-        if second is not None:
-            found[SECOND_OPINION] = second
-        return found
+    @classmethod
+    def of(cls, values: FloatArray, rows: Pieces | None = None) -> Joint:
+        """Of (k, m) values of m episodes."""
+        moments, k = CoMoments.of(values), len(values)
+        deviations = values - moments.mean[:, None]
+        pairs = (deviations[:, None] * deviations[None]).reshape(k * k, -1)
+        return cls(moments, (pairs @ deviations.T).reshape(k, k, k), rows)
 
-    @property
-    def _second_opinion(self) -> tuple[float, Influence] | None:
-        """What the default's model says where another one was learned, unless it foretells nothing."""
-        question = self.question
-        assert isinstance(question, RowQuestion), "rows are asked about"
-        values = question.default_values
-        if values is None or fit_of(question.parts[0], values.q, question.gamma) < LEAST_Z:
-            return None
-        fit = DirectByRow(values).finish(Episodes(question.n), weighted=False)
-        return fit.value, fit.influence or no_influence
+    def merge(self, other: Joint) -> Joint:
+        """Of the episodes of both."""
+        a, b, n = self.moments, other.moments, self.moments.n + other.moments.n
+        step = b.mean - a.mean
+        crossed = np.multiply.outer(step, (a.n * b.products - b.n * a.products) / n)
+        crossed = crossed + crossed.transpose(1, 0, 2) + crossed.transpose(1, 2, 0)
+        cube = np.multiply.outer(np.multiply.outer(step, step), step)
+        between = a.n * b.n * (a.n - b.n) / float(n) ** 2 * cube
+        rows = None if self.rows is None or other.rows is None else self.rows.merge(other.rows)
+        return Joint(a.merge(b), self.thirds + other.thirds + crossed + between, rows)
 
-    @property
-    def _cross_fitted(self) -> None:
-        """None are made: values row by row are those of models that have not seen the row."""
 
-    @cached_property
-    def pieces(self) -> list[_Piece]:
-        """There are none."""
-        return []
+def joint_moments(values: FloatArray, block: Block) -> Joint:
+    """Joint moments of the influences of a block."""
+    return Joint.of(values)
 
-    @property
-    def _of_tables(self) -> list[Summed]:
-        return []
 
-    def _windowed_size(self) -> float:
-        return float(self.question.n)  # of WIN1
-
-    def _unseen(self) -> None:
-        """Nothing is counted."""
-
-    def _shared_bias(self, direct: float) -> float:
-        """The jackknife's estimate of the bias of DM, from leaving out one fold after the other."""
-        values = self.question.row_values
-        if values is None or values.start_without is None:
-            return 0.0
-        folds, n = values.start_without.shape
-        kept = [values.start_without[k, np.arange(n) % folds != k].mean() for k in range(folds)]
-        return float((folds - 1) * (np.mean(kept) - direct))
+def joint_rows(values: FloatArray, block: Block) -> Joint:
+    """The same with the influences."""
+    return Joint.of(values, numbered(block, values.copy()))

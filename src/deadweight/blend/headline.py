@@ -1,17 +1,44 @@
-"""The headline in words: what a blend is made of, what contradicts it, and what would settle a question.
+"""BLEND as an estimate and in words: its interval and flags, what it says of a baseline, what is to be done.
 
-Numbers are those of `deadweight.blend.mixing`; nothing is computed from the log here.
+Numbers are those of `deadweight.blend.mixing`.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from functools import partial
 
+import numpy as np
+
+from deadweight.answers.answering import Answers
+from deadweight.answers.confounding import confounding_of
+from deadweight.answers.misfit import Misfit
+from deadweight.answers.plans import Plan, plan_of
 from deadweight.basics.arithmetic import two_digits
-from deadweight.blend.candidates import CROSS_FITTED, ROUNDING, SECOND_OPINION, WITHOUT_MODEL
+from deadweight.blend.evidence import checked
+from deadweight.blend.mixing import (
+    CROSS_FITTED,
+    ROUNDING,
+    SECOND_OPINION,
+    SKEWED,
+    WITHOUT_MODEL,
+    Evidence,
+    Mixture,
+)
+from deadweight.errors import EstimationError
+from deadweight.estimators.full_influence import Influence
+from deadweight.estimators.names import MODEL
+from deadweight.inference.per_episode import centred_influences
+from deadweight.question.core import Question
+from deadweight.question.drops import NOTHING_DROPPED
+from deadweight.results import Estimate, Interval, Verdict
 from deadweight.results.blend import Blend
+from deadweight.results.shared import ABSENT
+from deadweight.sums.blocks import Block
+from deadweight.typing import FloatArray
 
+# An allowance for episodes that are not in the log is worth a flag from this share of the half-width.
+MUCH = 0.5
 # Shares below this are not worth a word.
 SMALL_SHARE = 0.01
 # Nor is a contradiction that is no more than this share of the half-width.
@@ -35,26 +62,102 @@ WORDS = {
 }
 
 
-@dataclass(frozen=True)
-class Judgement:
-    """What a blend says about a baseline.
+def check_blend(question: Question, name: str) -> None:
+    """Refuse a blend that cannot be made, before any work is done."""
+    question.pi_e(name)
+    if not question.can_solve_model:
+        raise EstimationError(
+            f"{name} needs the action values of all {question.horizon:,} steps, and there are too many "
+            "states for that.",
+            fix="Use WPDIS or WIS, which need no model.",
+        )
 
-    Attributes:
-      answer: "better", "worse" or "cannot tell".
-      difference: of the blend and the baseline.
-      interval: of the difference.
-      reasons: sentences.
-      next_step: one sentence on what would settle it.
+
+def blend_estimate(
+    answers: Answers,
+    plan: Plan,
+    gathered: Evidence,
+    interval: str | None,
+    level: float,
+    influence: bool = False,
+) -> Estimate:
+    """The blend of a question.
+
+    Args:
+      answers: sums that are there already are not made again.
+      plan: of the blend.
+      gathered: the estimates to mix.
+      interval: None for none; a blend has one kind only.
+      level: confidence level.
+      influence: whether that of each episode is wanted.
     """
+    question, misfit, confounding = plan.question, _model_check(answers), confounding_of(answers)
+    misfits, confounded = misfit is not None and misfit.found, confounding is not None and confounding.found
+    lost = misfits or confounded or question.has_mixed_worlds  # one world is what a model is of
+    evidence = checked(question, answers, gathered, lost)
+    mixture = Mixture(evidence)
+    blend = mixture.at(level)
+    marks = {
+        "model-misfit": misfits,
+        "confounded-model": confounded,
+        "missing-weight": blend.missing > MUCH * blend.half_width,
+        "heavy-reward": abs(blend.skewness) > SKEWED,
+        "contradicted": blend.against is not None,
+    }
+    return Estimate(
+        about=plan.estimator.about,
+        value=blend.value,
+        n_episodes=question.n,
+        level=level,
+        bounds=None if interval is None else _bounds(blend),
+        ess=None,
+        flags=tuple(flag for flag, found in marks.items() if found),
+        model_check=misfit,
+        blend=blend,
+        std_error=blend.std_error,
+        bias=0.0,
+        ess_steps=None,
+        influence=centred_influences(question, _influence(evidence, mixture.mix)) if influence else ABSENT,
+    )
 
-    answer: str
-    difference: float
-    interval: tuple[float, float]
-    reasons: tuple[str, ...]
-    next_step: str
+
+def _influence(evidence: Evidence, shares: FloatArray) -> Influence:
+    """Of an episode on the mix, with its shares as they are."""
+    parts = [pair for pair in zip(shares.tolist(), evidence.influences, strict=True) if pair[0]]
+    return partial(_mixed_influence, parts)
 
 
-def judge(blend: Blend, baseline: float, n: int, known: bool, level: float = 0.95) -> Judgement:
+def _mixed_influence(parts: list[tuple[float, Influence]], block: Block) -> FloatArray:
+    return sum((share * influence(block) for share, influence in parts), start=np.zeros(block.n))
+
+
+def _model_check(answers: Answers) -> Misfit | None:
+    """The check of the model, made before or now."""
+    model_alone = plan_of(answers.question, MODEL.variant(), NOTHING_DROPPED)
+    known = answers.misfit(model_alone)
+    if known is not None:
+        return known
+    checks = Answers(answers.question, [model_alone])
+    checks.prepare_std_errors()
+    return checks.misfit(model_alone)
+
+
+def _bounds(blend: Blend) -> Interval:
+    below, above = blend.half_widths
+    return Interval(
+        blend.value - below,
+        blend.value + above,
+        blend.half_width - blend.contradiction,
+        blend.contradiction,
+        kind="blend",
+        covers="V(pi_e)",
+        centre=blend.value,
+        std_error=blend.std_error,
+        disagreement=blend.contradiction,
+    )
+
+
+def judge(blend: Blend, baseline: float, n: int, known: bool, level: float = 0.95) -> Verdict:
     """Compare a blend with the mean return of its own log, or with a known value.
 
     Args:
@@ -81,10 +184,8 @@ def judge(blend: Blend, baseline: float, n: int, known: bool, level: float = 0.9
         reasons.append(difference_of(blend))
     if answer == "cannot tell":
         reasons.append("The range includes zero.")
-    towards_zero = below if difference > 0 else above
-    return Judgement(
-        answer, difference, ends, tuple(reasons), next_step(answer, difference, towards_zero, blend, n)
-    )
+    step = next_step(answer, difference, below if difference > 0 else above, blend, n)
+    return Verdict(answer, tuple(reasons), difference, ends, next_step=step)
 
 
 def composition(blend: Blend) -> str:
@@ -109,7 +210,7 @@ def _unseen_error(blend: Blend) -> list[str]:
 
 def objection(blend: Blend) -> str:
     """Which estimate differs from the blend, and by how much beyond noise."""
-    if 0 < blend.missing >= blend.contradiction:
+    if _lacks_weight(blend):
         return (
             "Episodes that the new policy would often have are missing in the log: the weights of those that "
             f"it has add up to too little, and the interval allows {blend.contradiction:.4g} for that."
@@ -144,17 +245,17 @@ def next_step(answer: str, difference: float, half: float, blend: Blend, n: int)
     if not math.isfinite(half):
         return "Log more episodes: too few carry any information to say how many are needed."
     needed = episodes_needed(difference, half, blend.contradiction, n)
-    if needed is None:
-        if 0 < blend.missing >= blend.contradiction:
-            return "Log more episodes, best with an old policy that acts more like the new one."
-        if _is_sparse(blend):
-            return "Log more episodes: the model has not seen enough to say how many."
-        return (
-            f"More episodes alone would not settle it: {blend.against or SECOND_OPINION} contradicts the "
-            "other estimates. See first whether the states show everything that rewards and transitions "
-            "depend on, and whether the logged probabilities are right."
-        )
-    return more_episodes(needed, n)
+    if needed is not None:
+        return more_episodes(needed, n)
+    if _lacks_weight(blend):
+        return "Log more episodes, best with an old policy that acts more like the new one."
+    if _is_sparse(blend):
+        return "Log more episodes: the model has not seen enough to say how many."
+    return (
+        f"More episodes alone would not settle it: {blend.against or SECOND_OPINION} contradicts the "
+        "other estimates. See first whether the states show everything that rewards and transitions "
+        "depend on, and whether the logged probabilities are right."
+    )
 
 
 def episodes_needed(difference: float, half: float, fixed: float, n: int) -> float | None:
@@ -180,8 +281,13 @@ def more_episodes(needed: float, n: int) -> str:
     )
 
 
+def _lacks_weight(blend: Blend) -> bool:
+    """Whether the largest contradiction is what episodes may hold that the log does not have."""
+    return 0 < blend.missing >= blend.contradiction
+
+
 def _is_sparse(blend: Blend) -> bool:
-    """Whether a bias that estimates share is the largest contradiction, and not noise between them."""
+    """Whether it is a bias that estimates share, and not noise between them."""
     other_model = max((part.beyond for part in blend.parts if part.name == SECOND_OPINION), default=0.0)
     bias = blend.shared_bias >= blend.contradiction
     return bias or (blend.against is None and other_model < blend.contradiction)

@@ -1,12 +1,16 @@
 r"""BLEND: several estimates of one value as one, with an interval that allows for their contradictions.
 
-The estimates go from the one that assumes least to the one that varies least: doubly robust with full weights
-and models of other episodes, with weights to first order (LIN), with windows of three and of two ratios, and
-the model alone. Each next one is mixed in by the share that minimises the error of the mix, where b is its
-bias as `blend.candidates` sees it:
+The estimates go from the one that assumes least to the one that varies least (`ORDER`). Each next one is
+mixed in by the share that minimises the error of the mix, where b is its bias:
 
 .. math:: X \leftarrow a X + (1 - a) \theta_j, \qquad
    a = \frac{S_{jj} - S_{Xj} + b^2}{S_{XX} + S_{jj} - 2 S_{Xj} + b^2}
+
+Standard errors from few effective episodes are too small, and the more so where the weights are skewed: the
+variance of what weights add to the model is multiplied by 1 + 12 / ESS. An estimate that differs from the
+mix, or from any that assumes less, by more than three standard errors is biased by all of the difference.
+Once the model itself is found wrong in this way, those that lean on it in part have lost their credit: for
+them one and a half standard errors do, and what is beyond counts.
 
 The half-width allows for noise on both sides, or for the contradiction E and noise on one side (a bias goes
 one way only), whichever is more:
@@ -33,23 +37,40 @@ takes the place of z. This file is arithmetic on what `blend.evidence` collects.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import cached_property
 
-from deadweight.blend.candidates import (
-    BASELINE,
-    CROSS_FITTED,
-    SECOND_OPINION,
-    Candidates,
-    Evidence,
-)
+import numpy as np
+
+from deadweight.estimators.full_influence import Influence
 from deadweight.inference.student_t import t_error
 from deadweight.results.blend import Blend, Part
 from deadweight.typing import FloatArray
 
+CROSS_FITTED = "WDR cross-fitted"
+# From the fewest assumptions to the least variance; the first two never stand beside each other.
+ORDER = (CROSS_FITTED, "WDR", "LIN", "WIN3", "WIN2", "WIN1", "DM")
+# Those that weights of whole episodes carry, which need enough effective ones.
+FULL_WEIGHTS = (CROSS_FITTED, "WDR")
+# What is left without a model, and where all reward comes last.
+BY_STEP, BY_EPISODE = WITHOUT_MODEL = ("WPDIS", "WIS")
+BASELINE = "BEHAVIOUR"
+# The default's value of the start, where another model has learned from the same features.
+SECOND_OPINION = "DM by default"
+# Fewer effective episodes than this carry no conclusion.
+FEW_EPISODES = 10.0
+# So many effective episodes have a variance that is twice what it seems.
+TWICE = 12.0
+# A difference of so many standard errors is bias, and where the model is known to be wrong.
+BIASED, SUSPECTED = 3.0, 1.5
+# The bias of the model that leaving out folds shows, times this, is the least that in-sample estimates have.
+SHARED = 2.0
 # Beyond so many standard errors a difference contradicts.
 CONTRADICTING = 1.64
 # How much of its contradiction a model has left that is shown to be wrong.
 SHOWN_WRONG = 0.5
+# Differences smaller than this, relative to the values compared, are rounding.
+ROUNDING = 1e-9
 # Two estimates whose difference has no more than this share of their variances are the same.
 SAME = 1e-12
 # Standard errors of a half-width at 95 %, and of what a normal distribution would have there.
@@ -63,98 +84,141 @@ SPARSE_BIAS, SPARSE_UNSEEN = 0.3, 0.7
 SKEWED = 3.0
 
 
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What a blend is made of.
+
+    Attributes:
+      names: (k,) of the estimates.
+      values: (k,) the estimates.
+      covariance: (k, k) of the estimates, from full influences.
+      sizes: (k,) effective episodes behind each.
+      n: episodes.
+      ess: effective sample size of the weights of whole episodes.
+      thirds: (k, k, k) means of the products of three influences; None for a single episode.
+      unseen_variance: of what the model hardly saw.
+      shared_bias: of the model, by leaving out folds.
+      model: whether the model may be used at all.
+      late: all reward comes with the last step of episodes of different lengths.
+      missing: (1 - mean weight)+ of whole episodes, times the range of returns.
+      row_distance: what the row of weights alone allows for its distance from other estimates.
+      left_out: estimates that may not be mixed: nothing says how sure they are.
+      influences: (k,) of an episode on each estimate, where the mix is to have one.
+      unseen: (S, A) what each pair contributes to the root of that variance.
+      rows: (k, n) the influences of all episodes, where a question keeps them.
+    """
+
+    names: tuple[str, ...]
+    values: FloatArray
+    covariance: FloatArray
+    sizes: FloatArray
+    n: int
+    ess: float
+    thirds: FloatArray | None = None
+    unseen_variance: float = 0.0
+    shared_bias: float = 0.0
+    model: bool = True
+    late: bool = False
+    missing: float = 0.0
+    row_distance: float = 0.0
+    left_out: tuple[str, ...] = ()
+    influences: tuple[Influence, ...] = ()
+    unseen: FloatArray | None = None
+    rows: FloatArray | None = None
+
+    @property
+    def order(self) -> list[str]:
+        """The estimates that may be mixed, from the one that assumes least."""
+        excluded = self.left_out if self.ess >= FEW_EPISODES else (*self.left_out, *FULL_WEIGHTS)
+        order = [name for name in ORDER if name in self.names and name not in excluded]
+        if self.model and order:
+            return order
+        return [BY_EPISODE if self.late else BY_STEP]
+
+
 class Mixture:
-    """The mix of some estimates, at any confidence level; only the widths depend on it."""
+    """The mix of some estimates, at any confidence level; only the widths depend on it.
+
+    Estimates are unit vectors over all names, so that any mix of them has a value and a variance.
+    """
 
     def __init__(self, evidence: Evidence) -> None:
-        self.evidence, self.candidates = evidence, Candidates(evidence)
+        self.evidence, self.order = evidence, evidence.order
+        self.unit = dict(zip(evidence.names, np.eye(len(evidence.names)), strict=True))
+        self.covariance = evidence.covariance if self.by_weights else self._widened()
 
-    def at(self, level: float) -> Blend:
-        """The mix with the widths of this level."""
-        evidence, candidates, mix = self.evidence, self.candidates, self.mix
-        farthest = max(self._parts, key=lambda part: part.beyond)
-        shared = 0.0 if candidates.by_weights else abs(evidence.shared_bias)
-        missing = evidence.missing if candidates.by_weights else 0.0
-        contradiction = max(farthest.beyond, shared, missing)
-        own, gain = (self._widths(variance, contradiction, level) for variance in self._variances)
-        of_gain = max(own[0], gain[0]), max(own[1], gain[1])
-        shares = {name: float(mix[evidence.names.index(name)]) for name in candidates.order}
-        return Blend(
-            float(mix @ evidence.values),
-            self.std_error,
-            min(own),
-            shares,
-            contradiction,
-            shared,
-            farthest.name if self._beyond_noise(farthest.name) > 0.0 else None,
-            min(of_gain),
-            self._parts,
-            missing,
-            candidates.undetectable if shares.get("DM", 0.0) > 0.0 else math.nan,
-            self.skewness,
-            _beyond(own),
-            _beyond(of_gain),
-        )
+    @property
+    def by_weights(self) -> bool:
+        """Whether nothing in the mix depends on the model."""
+        return self.order[0] in WITHOUT_MODEL
+
+    @property
+    def witnesses(self) -> list[str]:
+        """Which estimates may contradict the mix."""
+        asked = not self.by_weights and SECOND_OPINION in self.unit
+        return [*self.order, SECOND_OPINION] if asked else self.order
+
+    def _widened(self) -> FloatArray:
+        """The covariance with more noise in what each estimate adds to the model."""
+        names = self.evidence.names
+        change = np.eye(len(names))
+        for place, name in enumerate(names):
+            if name not in ("DM", SECOND_OPINION, BASELINE):
+                change[place, place] = math.sqrt(1.0 + TWICE / max(self.evidence.sizes[place], 1.0))
+                change[place, names.index("DM")] = 1.0 - change[place, place]
+        widened: FloatArray = change @ self.evidence.covariance @ change.T
+        return widened
+
+    def variance(self, mix: FloatArray) -> float:
+        """Of a mix, or of a difference."""
+        return max(float(mix @ self.covariance @ mix), 0.0)
+
+    def apart(self, difference: FloatArray) -> float:
+        """How far two mixes lie from each other; less than rounding is nothing."""
+        distance = abs(float(difference @ self.evidence.values))
+        rounding = ROUNDING * float(np.abs(difference) @ np.abs(self.evidence.values))
+        return distance if distance > rounding else 0.0
+
+    def shows_wrong(self, name: str, other: str) -> bool:
+        """Whether two estimates differ so much that one of them must be biased."""
+        difference = self.unit[name] - self.unit[other]
+        return self.apart(difference) > BIASED * math.sqrt(self.variance(difference))
+
+    @cached_property
+    def model_is_wrong(self) -> bool:
+        """Whether any estimate shows a bias of the model alone."""
+        return self.order[-1] == "DM" and any(self.shows_wrong(name, "DM") for name in self.order[:-1])
 
     @cached_property
     def mix(self) -> FloatArray:
         """(k,) the shares of all estimates."""
-        candidates = self.candidates
-        mix = candidates.unit[candidates.order[0]]
-        for name in candidates.order[1:]:
+        mix = self.unit[self.order[0]]
+        for name in self.order[1:]:
             mix = self._mixed(mix, name)
         return mix
 
     def _mixed(self, mix: FloatArray, name: str) -> FloatArray:
         """The mix with one more estimate in it."""
-        candidates, other = self.candidates, self.candidates.unit[name]
-        squared = candidates.squared_bias(mix, name)
-        own, theirs = candidates.variance(mix), candidates.variance(other)
-        both = float(mix @ candidates.covariance @ other)
+        other, squared = self.unit[name], self._squared_bias(mix, name)
+        own, theirs = self.variance(mix), self.variance(other)
+        both = float(mix @ self.covariance @ other)
         spread = own + theirs - 2.0 * both + squared
         if not spread > SAME * (own + theirs):  # one estimate by two names: rounding would share it out
             return mix
         share = min(max((theirs - both + squared) / spread, 0.0), 1.0)
         return share * mix + (1.0 - share) * other
 
-    @cached_property
-    def _variances(self) -> tuple[float, float]:
-        """Of the mix, and of its difference from the mean return.
-
-        That is never surer than the mean itself: influences take the propensities as known. Where they were
-        counted in the same log, an estimate follows the mean return less closely than its influence says.
-        """
-        candidates, mean = self.candidates, self.candidates.unit[BASELINE]
-        unseen = 0.0 if candidates.by_weights else UNSEEN * self.evidence.unseen_variance
-        gain = max(candidates.variance(self.mix - mean), candidates.variance(mean))
-        return candidates.variance(self.mix) + unseen, gain + unseen
-
-    def _widths(self, variance: float, contradiction: float, level: float) -> tuple[float, float]:
-        """Half-widths below and above."""
-        error = math.sqrt(variance)
-        found = [half_width(error * side, contradiction, level) for side in self._sides(level)]
-        if self.candidates.by_weights:  # one number has one interval: never surer than its own row
-            size = self.evidence.size(self.candidates.order[0])
-            row = t_error(error, size, level) + max(contradiction, self.evidence.row_distance)
-            found = [max(width, row) for width in found]
-        below, above = (width if math.isfinite(width) else math.inf for width in found)
-        return below, above
-
-    def _sides(self, level: float) -> tuple[float, float]:
-        """By how much skewed influences make s larger, below and above."""
-        if not abs(self.skewness) > SKEWED:
-            return 1.0, 1.0
-        return skew_factors(self.skewness, self.evidence.n, level)
-
-    @cached_property
-    def skewness(self) -> float:
-        """Of the influences on the mix; nan where there is no telling."""
-        thirds, mix = self.evidence.thirds, self.mix
-        if thirds is None:
-            return math.nan
-        variance = float(mix @ self.evidence.covariance @ mix) * (self.evidence.n - 1)
-        third = float(((thirds @ mix) @ mix) @ mix)
-        return third / variance**1.5 if variance > 0.0 else math.nan
+    def _squared_bias(self, mix: FloatArray, name: str) -> float:
+        """Of an estimate, as the mix so far and every estimate before it show."""
+        before = [mix, *(self.unit[other] for other in self.order[: self.order.index(name)])]
+        squares = [(SHARED * self.evidence.shared_bias) ** 2 if self.order[0] == CROSS_FITTED else 0.0]
+        for difference in (self.unit[name] - other for other in before):
+            squared, variance = self.apart(difference) ** 2, self.variance(difference)
+            if self.model_is_wrong and name != "DM":
+                squares.append(squared - SUSPECTED**2 * variance)
+            elif squared > BIASED**2 * variance:
+                squares.append(squared)
+        return max(squares)
 
     @property
     def std_error(self) -> float:
@@ -162,34 +226,93 @@ class Mixture:
         return math.sqrt(max(float(self.mix @ self.evidence.covariance @ self.mix), 0.0))
 
     @cached_property
+    def skewness(self) -> float:
+        """Of the influences on the mix; nan where there is no telling."""
+        thirds, mix = self.evidence.thirds, self.mix
+        variance = float(mix @ self.evidence.covariance @ mix) * (self.evidence.n - 1)
+        if thirds is None or not variance > 0.0:
+            return math.nan
+        return float(((thirds @ mix) @ mix) @ mix) / math.sqrt(variance) ** 3
+
+    @cached_property
     def is_sparse(self) -> bool:
         """Whether all that was fitted in-sample may share a bias."""
-        if self.candidates.by_weights:
+        if self.by_weights:
             return False
         bias, unseen = abs(self.evidence.shared_bias), math.sqrt(self.evidence.unseen_variance)
         return bias > SPARSE_BIAS * self.std_error or unseen > SPARSE_UNSEEN * self.std_error
 
+    @property
+    def undetectable(self) -> float:
+        """The largest error of the model that the estimate which assumes least would not show."""
+        if self.order[0] == "DM":
+            return math.inf
+        return BIASED * math.sqrt(self.variance(self.unit[self.order[0]] - self.unit["DM"]))
+
+    def beyond_noise(self, name: str) -> float:
+        """By how much an estimate differs from the mix beyond noise."""
+        difference = self.mix - self.unit[name]
+        return max(self.apart(difference) - CONTRADICTING * math.sqrt(self.variance(difference)), 0.0)
+
     @cached_property
-    def _parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[Part, ...]:
         """The estimates with their shares, and what the interval allows for their distance from the mix."""
-        candidates, values, found = self.candidates, self.evidence.values, []
-        for name in candidates.witnesses:
-            own = candidates.unit[name]
-            beyond = self._beyond_noise(name)
+        parts = []
+        for name in self.witnesses:
+            own, beyond = self.unit[name], self.beyond_noise(name)
             # Two models of one log share its noise, and what saw its own episodes shares a bias.
             if name == SECOND_OPINION or (name == CROSS_FITTED and self.is_sparse):
-                beyond = candidates.apart(self.mix - own)
-            if name in ("DM", SECOND_OPINION) and candidates.shows_wrong(candidates.order[0], name):
+                beyond = self.apart(self.mix - own)
+            if name in ("DM", SECOND_OPINION) and self.shows_wrong(self.order[0], name):
                 beyond *= SHOWN_WRONG
             error = math.sqrt(max(float(own @ self.evidence.covariance @ own), 0.0))
-            found.append(Part(name, float(own @ values), error, float(own @ self.mix), beyond))
-        return tuple(found)
+            parts.append(Part(name, float(own @ self.evidence.values), error, float(own @ self.mix), beyond))
+        return tuple(parts)
 
-    def _beyond_noise(self, name: str) -> float:
-        return self.candidates.beyond_noise(self.mix - self.candidates.unit[name], CONTRADICTING)
+    def at(self, level: float) -> Blend:
+        """The mix with the widths of this level."""
+        evidence, mix, mean = self.evidence, self.mix, self.unit[BASELINE]
+        farthest = max(self.parts, key=lambda part: part.beyond)
+        shared, missing = (0.0, evidence.missing) if self.by_weights else (abs(evidence.shared_bias), 0.0)
+        contradiction = max(farthest.beyond, shared, missing)
+        # Influences take the propensities as known. Where they were counted in the same log, an estimate
+        # follows the mean return less closely than its influence says: a gain is never surer than that mean.
+        of_gain = max(self.variance(mix - mean), self.variance(mean))
+        own = self._widths(self.variance(mix), contradiction, level)
+        gain = tuple(map(max, own, self._widths(of_gain, contradiction, level)))
+        shares = {name: float(self.unit[name] @ mix) for name in self.order}
+        return Blend(
+            value=float(mix @ evidence.values),
+            std_error=self.std_error,
+            half_width=min(own),
+            shares=shares,
+            contradiction=contradiction,
+            shared_bias=shared,
+            against=farthest.name if self.beyond_noise(farthest.name) > 0.0 else None,
+            baseline_error=min(gain),
+            parts=self.parts,
+            missing=missing,
+            undetectable=self.undetectable if shares.get("DM", 0.0) > 0.0 else math.nan,
+            skewness=self.skewness,
+            skewed=_beyond_least(own),
+            baseline_skewed=_beyond_least(gain),
+        )
+
+    def _widths(self, variance: float, contradiction: float, level: float) -> tuple[float, float]:
+        """Half-widths below and above."""
+        unseen = 0.0 if self.by_weights else UNSEEN * self.evidence.unseen_variance
+        error, row = math.sqrt(variance + unseen), 0.0
+        if self.by_weights:  # one number has one interval: never surer than its own row
+            size = float(self.evidence.sizes[self.evidence.names.index(self.order[0])])
+            row = t_error(error, size, level) + max(contradiction, self.evidence.row_distance)
+        sides = (1.0, 1.0)
+        if abs(self.skewness) > SKEWED:
+            sides = skew_factors(self.skewness, self.evidence.n, level)
+        below, above = (max(half_width(error * side, contradiction, level), row) for side in sides)
+        return below if math.isfinite(below) else math.inf, above if math.isfinite(above) else math.inf
 
 
-def _beyond(widths: tuple[float, float]) -> tuple[float, float]:
+def _beyond_least(widths: tuple[float, ...]) -> tuple[float, float]:
     """By how much each is more than the smaller one."""
     least = min(widths)
     return (0.0, 0.0) if math.isinf(least) else (widths[0] - least, widths[1] - least)
@@ -212,7 +335,7 @@ def skew_factors(skewness: float, n: int, level: float = 0.95) -> tuple[float, f
     """By how much an interval is wider below and above its centre, at least 1 (Hall, 1992).
 
     >>> [round(side, 2) for side in skew_factors(6.0, 300)], skew_factors(-6.0, 300)[1]
-    ([1.0, 1.27], 1.0)
+    ([1.0, 1.46], 1.0)
     """
     from scipy.special import ndtri
 

@@ -21,9 +21,8 @@ import numpy as np
 
 from deadweight.answers.plans import Plan
 from deadweight.basics.memory import NUMBER, require
-from deadweight.blend.candidates import CROSS_FITTED, Evidence
 from deadweight.blend.evidence import gather
-from deadweight.blend.mixing import Mixture
+from deadweight.blend.mixing import CROSS_FITTED, Evidence, Mixture
 from deadweight.inference.per_episode import per_episode
 from deadweight.inference.student_t import t_error
 from deadweight.question.core import Question
@@ -142,9 +141,9 @@ def _of_blend(question: Question, evidence: Evidence) -> Contender:
     rows = evidence.rows - evidence.rows.mean(axis=1, keepdims=True)
     # Without what only the question needs: a log of influences for every policy is large.
     mixture = Mixture(replace(evidence, rows=None, influences=(), unseen=None))
-    mix, model = mixture.mix, not mixture.candidates.by_weights
+    mix, model = mixture.mix, not mixture.by_weights
     value, own = float(mix @ evidence.values), mix @ rows
-    wanted = dict.fromkeys([*mixture.candidates.witnesses, *(OUT_OF_SAMPLE if model else ())])
+    wanted = dict.fromkeys([*mixture.witnesses, *(OUT_OF_SAMPLE if model else ())])
     distances = {
         name: Distance(value - float(evidence.values[place]), own - rows[place])
         for place, name in enumerate(names)

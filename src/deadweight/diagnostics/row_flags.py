@@ -11,7 +11,7 @@ import numpy as np
 from deadweight.answers.answering import Answers
 from deadweight.answers.confounding import is_confounded
 from deadweight.answers.plans import FEW_EPISODES, NEARLY_ALL, Plan
-from deadweight.blend.candidates import ROUNDING, WITHOUT_MODEL
+from deadweight.blend.mixing import ROUNDING, WITHOUT_MODEL
 from deadweight.diagnostics.copied_episodes import copies_of
 from deadweight.diagnostics.log_order import order_flags
 from deadweight.diagnostics.mean_weight import is_contradicted

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from deadweight.answers.answering import Answers
 from deadweight.answers.plans import FEW_EPISODES, Plan
-from deadweight.blend.candidates import CROSS_FITTED
+from deadweight.blend.mixing import CROSS_FITTED
 from deadweight.diagnostics.infinite_variance import has_infinite_variance
 from deadweight.diagnostics.mean_weight import FAR_FROM_ONE, mean_weight_z
 from deadweight.diagnostics.pareto import LargestWeights

@@ -20,6 +20,7 @@ from deadweight.question.solved_values import Values
 from deadweight.sums.fields import Field
 from deadweight.sums.weighting import Weighting
 from deadweight.typing import FloatArray
+from deadweight.values.crossfit import FOLDS
 
 
 def trajectory(question: Question, weighting: Weighting, corrected: bool) -> Family:
@@ -45,15 +46,36 @@ def missing_advantage(question: Question, weighting: Weighting, whole_episode: b
     return ProductFamily(makers, weighting, question.gamma, finished)
 
 
+def of_the_log(question: Question) -> Values[Field]:
+    """Action values of the model of all episodes."""
+    return question.values
+
+
+def of_other_episodes(question: Question) -> Values[Field]:
+    """Action values of models that have not seen the episodes that they serve."""
+    return question.cross_fitted(FOLDS)
+
+
 def doubly_robust(question: Question, weighting: Weighting, corrected: bool) -> Family:
     """DR."""
-    return doubly_robust_by(question, weighting, question.cross_fitted_values)
+    return _doubly_robust(question, weighting, question.cross_fitted_values)
 
 
-def doubly_robust_by(question: Question, weighting: Weighting, values: Values[Field]) -> ProductFamily:
-    """DR with these values."""
+def doubly_robust_of_others(question: Question, weighting: Weighting, corrected: bool) -> Family:
+    """DR with models of other episodes."""
+    return _doubly_robust(question, weighting, of_other_episodes(question))
+
+
+def _doubly_robust(question: Question, weighting: Weighting, values: Values[Field]) -> Family:
     maker = DoublyRobust(question.discounted(values.q), question.discounted(values.v), question.pi_e("DR"))
     return ProductFamily([maker], weighting, question.gamma, question.options.finished)
+
+
+def window(length: int, question: Question, weighting: Weighting, corrected: bool) -> Family:
+    """Win_k without DM, as a build once the length is given."""
+    from deadweight.estimators.windowed import model_steps, windowed
+
+    return windowed(question, model_steps(question), length)
 
 
 def linear(question: Question, weighting: Weighting, corrected: bool) -> Family:

@@ -17,7 +17,9 @@ from deadweight.estimators.corrected import MissingAdvantage
 from deadweight.estimators.family import Family
 from deadweight.estimators.product import ProductFamily, TermMaker, Terms
 from deadweight.question.core import Question
+from deadweight.question.solved_values import Values
 from deadweight.results import About, Estimate, Interval, Verdict
+from deadweight.sums.fields import Field
 from deadweight.sums.weighting import Weighting
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ class Scheme:
       product: weighs by products of ratios, so that an effective sample size exists.
       whole_episode: weighs whole episodes, so that per-step conventions do not concern it.
       contains_correction: holds the missing advantage inside, as doubly robust estimators do.
+      values: its action values, where it has them whatever `cross_fit` asks for.
       naive: the average return of the log.
       model: rests on the model alone.
       mix: made of other estimates, without sums of its own.
@@ -60,6 +63,7 @@ class Scheme:
     product: bool = False
     whole_episode: bool = False
     contains_correction: bool = False
+    values: Callable[[Question], Values[Field]] | None = None
     naive: bool = False
     model: bool = False
     mix: bool = False

@@ -7,6 +7,7 @@ installed package can add names for the library and the command line. Nothing is
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -73,6 +74,27 @@ CONDITIONAL = Scheme("CIS", builders.conditional, "conditional weights")
 # Before all others, with a model or without: it leaves out what does not fit.
 BLEND = Scheme(
     "BLEND", builders.of_others, "mix of several estimates", mix=True, rank=-1, rank_alone={PLAIN: -1}
+)
+# Parts of a blend that are in no table, self-normalised and named so; windows are to be added to DM.
+CROSS_FITTED = Scheme(
+    "WDR cross-fitted",
+    builders.doubly_robust_of_others,
+    "doubly robust, models of other episodes",
+    product=True,
+    contains_correction=True,
+    values=builders.of_other_episodes,
+    names={W: "WDR cross-fitted"},
+).variant(W)
+WINDOWS = tuple(
+    Scheme(
+        f"WIN{length}",
+        partial(builders.window, length),
+        f"doubly robust, the latest {length} ratios",
+        contains_correction=True,
+        values=builders.of_the_log,
+        names={W: f"WIN{length}"},
+    ).variant(W)
+    for length in (3, 2)
 )
 NAIVE = Scheme("BEHAVIOUR", builders.behaviour, "average return of the log", baseline=True, naive=True)
 

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.blend.candidates import CROSS_FITTED, Evidence
-from deadweight.blend.mixing import NORMAL, Mixture
+from deadweight.blend.mixing import CROSS_FITTED, NORMAL, Evidence, Mixture
 from deadweight.studies.coverage_tables import markdown
 
 Change = Callable[[Evidence], Evidence]
