@@ -18,6 +18,7 @@ from deadweight.io.open import open_log
 from deadweight.log.interface import LogLike, in_memory
 from deadweight.question.asking import ask
 from deadweight.studies.problems import study_problems
+from deadweight.studies.real_kinds import model_fail
 from deadweight.sums.blocks import blocks
 from deadweight.values import equal_episodes
 from deadweight.values.equal_episodes import Copies, chance_of_equals, equal_rewards, marks_of
@@ -142,6 +143,24 @@ def test_five_of_a_hundred_are_found(name: str) -> None:
         log = problem.sample(seed)
         assert not found_in(log, problem.pi_b).found
         assert found_in(with_copies(log, 0.05, seed), problem.pi_b).found
+
+
+def test_one_equal_pair_where_hardly_one_is_expected_is_no_copy() -> None:
+    """A pair with a chance of 1 in 50 is 7 deviations of 0.14 off, and comes once in 50 logs."""
+    assert not Copies(1, 0.02, 0.02**0.5).found
+    assert not Copies(2, 0.02, 0.02**0.5).found  # 1 in 5,000
+    assert Copies(4, 0.02, 0.02**0.5).found  # 7e-9, below that of five standard deviations
+    assert Copies(1, 0.0, 0.0, real=True).found
+
+
+def test_a_model_that_the_log_refutes_does_not_tell_how_many_are_equal() -> None:
+    """ModelFail: two steps in one visible state, which a model takes for endings by chance."""
+    problem = model_fail(128)
+    log = problem.sample(0)
+    assert found_in(log, problem.pi_b).found
+    flags = dw.evaluate(log, problem.pi_e, problem.pi_b, ["BLEND", "BEHAVIOUR"]).headline.flags
+    assert "model-misfit" in flags
+    assert "copies" not in flags
 
 
 def test_real_rewards_show_a_single_copy() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import deadweight as dw
 from deadweight.blend.headline import judge
-from deadweight.results.blend import Blend
+from deadweight.results.blend import Blend, Part
 
 MADE = Blend(
     value=2.0,
@@ -57,13 +57,28 @@ def test_more_episodes() -> None:
 
 
 def test_a_contradiction_must_be_mended_first() -> None:
-    torn = replace(MADE, contradiction=0.4, against="WIN2", half_width=0.9, baseline_error=1.15)
+    parts = (Part("WIN2", 1.0, 0.1, 0.0, 0.4), Part("DM", 2.0, 0.1, 1.0, 0.1))
+    torn = replace(MADE, contradiction=0.4, against="WIN2", half_width=0.9, baseline_error=1.15, parts=parts)
     found = judge(torn, 1.75, 100, known=False)
     assert "WIN2" in found.next_step
     assert "states show everything" in found.next_step
     assert any("WIN2" in reason and "0.4" in reason for reason in found.reasons)
     # A difference larger than the contradiction: (1.15 - 0.4) / (0.6 - 0.4) squared is 14.0625.
     assert "About 1,500 episodes" in judge(torn, 1.4, 100, known=False).next_step
+
+
+def test_what_weights_are_not_sure_of_is_no_contradiction() -> None:
+    """All of the distance to LIN counts, and it is no more than noise: more episodes, and nothing to mend."""
+    parts = (Part("LIN", 1.5, 0.5, 0.1, 0.5), Part("DM", 2.0, 0.1, 0.9, 0.0))
+    unsure = replace(MADE, contradiction=0.5, half_width=0.8, baseline_error=0.8, parts=parts)
+    found = judge(unsure, 1.8, 100, known=False)
+    said = next(reason for reason in found.reasons if reason.startswith("LIN"))
+    assert said.endswith(
+        "is not sure by itself whether the new policy is better, and the interval allows 0.5 for that."
+    )
+    assert found.next_step.startswith("Log more episodes: what weights say of the direction")
+    contradicted = judge(replace(unsure, against="LIN"), 1.8, 100, known=False)
+    assert any("differs from it by more than noise explains" in reason for reason in contradicted.reasons)
 
 
 def test_without_an_interval_there_is_no_verdict() -> None:

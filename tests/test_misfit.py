@@ -33,7 +33,7 @@ def test_random_endings_are_found_and_said_first():
     assert flagged.isdisjoint({"BEHAVIOUR", "WIS", "WPDIS"})
     assert abs(ev["DM"].model_check.z) > 20
     assert ev.headline.name == "BLEND"
-    assert set(ev.headline.shares) == {"WPDIS", "WIS"}
+    assert set(ev.headline.shares) == {"WPDIS"}
     assert ev.verdict.reasons[0].startswith("The model does not fit the log: over 10 steps")
     assert "is based on BLEND, which does without the model" in ev.verdict.reasons[0]
     assert "do not trust what is based on the model" in ev["DM"].explain()

@@ -183,7 +183,8 @@ def test_zero_weights_count_as_zero() -> None:
     log = dw.Trajectories.from_episodes([[(0, 0, 3.0), (0, 1, 5.0)], [(0, 0, 1.0), (0, 1, 7.0)]])
     pi_e, pi_b = [[1.0, 0.0]], [[0.5, 0.5]]
     found = dw.estimate("WPDIS", log, pi_e, pi_b)
-    assert (found.value, found.flags[:2]) == (2.0, ("zero-weights", "low-ess"))
+    assert found.value == 2.0
+    assert {"zero-weights", "low-ess"} <= set(found.flags)
     found = dw.estimate("WIS", log, pi_e, pi_b)
     assert (found.value, found.std_error, found.ess) == (0.0, 0.0, 0.0)
     assert "zero-weights" in found.flags

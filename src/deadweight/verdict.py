@@ -60,7 +60,8 @@ def _by_numbers(estimate: Estimate, baseline: Estimate | float) -> Verdict:
         why = "No interval was asked for."
         return _untold(why, 'Ask for an interval, such as interval="auto".')
     if "undetermined" in estimate.flags:
-        return _untold(remark("undetermined", estimate.about), advice("undetermined"))
+        untold = _untold(remark("undetermined", estimate.about), advice("undetermined"))
+        return replace(untold, sound=False)
     if estimate.blend is not None:
         return _of_blend(estimate, estimate.blend, baseline)
     centre = estimate.centre

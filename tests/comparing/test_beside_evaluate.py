@@ -135,6 +135,24 @@ def test_a_model_that_foretells_nothing_is_guarded_against(problem, log):
     assert high - low >= own[1] - own[0], "paired or not, what weights leave open stays open"
 
 
+def test_the_two_sides_of_a_skewed_interval_stay_two(problem, policies, tmp_path):
+    data = problem.sample(150, seed=3)
+    rewards = np.abs(data.rewards)
+    for episode in (5, 60):  # two episodes that earn far more than all others
+        rewards[data.offsets[episode] : data.offsets[episode + 1]] *= 200.0
+    heavy = dw.Trajectories(
+        data.states, data.actions, rewards, data.offsets, terminated=data.terminated, time_limit=12
+    )
+    alone = dw.evaluate(heavy, policies["good"], problem.pi_b, background=False)
+    assert "heavy-reward" in alone.headline.flags
+    found = dw.compare(heavy, {"good": policies["good"], "same": problem.pi_b}, problem.pi_b)
+    said = found.difference("good")
+    assert_allclose(said.interval, alone.verdict.interval, rtol=1e-9)
+    assert said.interval[1] - said.difference > 1.1 * (said.difference - said.interval[0])
+    found.save(tmp_path / "found.json")
+    assert dw.load(tmp_path / "found.json").difference("good").interval == said.interval
+
+
 def test_with_more_policies_nothing_is_claimed_that_an_evaluation_would_not(found, policies):
     for name in policies:
         low, high = found.difference(name).interval

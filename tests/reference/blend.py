@@ -132,15 +132,13 @@ def doubly_robust(
     return value, psi
 
 
-def first_order(log: Log, pi_e: Policy, pi_b: Policy) -> tuple[list[list[float]], float]:
-    """1 + sum_{u <= t} (rho_u - 1), after the end as at the end; and how many episodes carry that."""
-    rows, squares, steps = [], 0.0, 0
+def first_order(log: Log, pi_e: Policy, pi_b: Policy) -> list[list[float]]:
+    """1 + sum_{u <= t} (rho_u - 1), after the end as at the end."""
+    rows = []
     for row in ratios(log, pi_e, pi_b):
         weights = [1 + sum(rho - 1 for rho in row[: t + 1]) for t in range(len(row))]
-        squares += sum(w * w for w in weights)
-        steps += len(row)
         rows.append(weights + [weights[-1]] * (log.horizon - len(weights)))
-    return rows, log.n / max(squares / steps, 1.0)
+    return rows
 
 
 def by_weights(weights: list[list[float]], paid: list[list[float]]) -> tuple[float, Array]:
@@ -262,7 +260,7 @@ def gather(log: Log, pi_e: Policy, pi_b: Policy, gamma: float = 1) -> Evidence:
     n = log.n
     everyone = Model(log, range(n), pi_e, gamma)
     plain, paid = cumulative(log, pi_e, pi_b), returns(log, gamma)
-    linear, size_of_linear = first_order(log, pi_e, pi_b)
+    linear = first_order(log, pi_e, pi_b)
     by_step = [[gamma**t * e[t][2] if t < len(e) else 0.0 for t in range(log.horizon)] for e in log.episodes]
     *of_three, size_of_windows = windowed(log, everyone, pi_b, 3)
     found = {
@@ -282,13 +280,8 @@ def gather(log: Log, pi_e: Policy, pi_b: Policy, gamma: float = 1) -> Evidence:
         found["WDR cross-fitted"] = doubly_robust(log, pi_e, plain, gamma, without)
         shared = (FOLDS - 1) * (sum(model.value for model in without) / FOLDS - everyone.value)
     ess = kish([row[-1] for row in plain])
-    sizes = {
-        "LIN": size_of_linear / 2,
-        "WIN3": size_of_windows,
-        "WIN2": size_of_windows,
-        "DM": n,
-        "BEHAVIOUR": n,
-    }
+    sizes = {"WIN3": size_of_windows, "WIN2": size_of_windows}
+    sizes |= dict.fromkeys(("LIN", "DM", "BEHAVIOUR"), n)
     distances = [abs(found["WPDIS"][0] - in_sample[0])]
     if ess < 10:
         distances.append(abs(found["WPDIS"][0] - everyone.value))
@@ -391,8 +384,8 @@ def weights_alone(found: Evidence, n: int, level: float, distance: float) -> Res
 def mix(found: Evidence, n: int, level: float) -> Result:
     """The mix of estimates that lean on the model."""
     theta, sizes = found.theta, found.sizes
-    unweighted = ("DM", "BEHAVIOUR")
-    factor = {k: 1.0 if k in unweighted else sqrt(1 + 12 / max(sizes[k], 1)) for k in theta}
+    products = ("WDR cross-fitted", "WIN3", "WIN2", "WPDIS", "WIS")
+    factor = {k: sqrt(1 + 12 / max(sizes[k], 1)) if k in products else 1.0 for k in theta}
 
     def widened(x: Mix) -> Mix:
         """With more noise in what each estimate adds to the model."""
@@ -413,12 +406,13 @@ def mix(found: Evidence, n: int, level: float) -> Result:
         difference = minus({a: 1.0}, {b: 1.0})
         return abs(value(difference)) > noise(difference, 3)
 
-    order = ["WDR cross-fitted", "LIN", "WIN3", "WIN2", "DM"][0 if found.ess >= 10 else 1 :]
+    order = ["WDR cross-fitted", "LIN", "WIN3", "WIN2", "DM"]
+    order = [k for k in order if k not in products or sizes[k] >= 10]
     wrong_model = any(differ(k, "DM") for k in order[:-1])
     x = {order[0]: 1.0}
     for place, name in enumerate(order[1:], start=1):
         other = {name: 1.0}
-        b2 = 4 * found.shared**2 if order[0] == "WDR cross-fitted" else 0.0
+        b2 = 9 * found.shared**2 if order[0] == "WDR cross-fitted" else 0.0
         for before in (x, *({k: 1.0} for k in order[:place])):
             difference = minus(other, before)
             if wrong_model and name != "DM":
@@ -433,19 +427,25 @@ def mix(found: Evidence, n: int, level: float) -> Result:
     std_error = sqrt(product(found.psi, x, x))
     sparse = abs(found.shared) > 0.3 * std_error or sqrt(found.unseen) > 0.7 * std_error
 
+    mean = {"BEHAVIOUR": 1.0}
+    linear = minus({"LIN": 1.0}, mean)
+    upwards = value(minus(x, mean)) > 0
+    backed = (value(linear) if upwards else -value(linear)) > noise(linear, 1)
+
     def allowed(k: str) -> float:
         difference = minus(x, {k: 1.0})
-        if sparse and k == "WDR cross-fitted":
-            return abs(value(difference))
         beyond = abs(value(difference)) - noise(difference, 1.64)
-        return beyond / 2 if k == "DM" and differ(order[0], k) else beyond
+        if (sparse and k == "WDR cross-fitted") or (k == "LIN" and not backed):
+            beyond = abs(value(difference))
+        leans = ("DM", "WIN3", "WIN2") if order[0] == "WDR cross-fitted" else ("DM",)
+        return beyond / 2 if k in leans and differ(order[0], k) else beyond
 
     contradiction = max(0.0, abs(found.shared), *(allowed(k) for k in order))
     skewness = skewness_of(found.psi, x)
     factors = sides(skewness, n, level)
     gain = max(variance(minus(x, {"BEHAVIOUR": 1.0})), variance({"BEHAVIOUR": 1.0}))
     own, paired = (
-        [width(f * sqrt(of + 1.5 * found.unseen), contradiction, level) for f in factors]
+        [width(f * sqrt(of + found.unseen), contradiction, level) for f in factors]
         for of in (variance(x), gain)
     )
     return Result(

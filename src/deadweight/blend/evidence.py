@@ -5,7 +5,7 @@ question has computed already (model, values) is used again, and others may shar
 
 Where states are rows there are no windows, since windowed weights need the share of each state in the model;
 models have not seen the rows that they serve as it is, so that WDR is cross-fitted; and values that are taken
-as known have no standard error of their own, so that WIN1 (`deadweight.answers.known_values`) stands for DM.
+as known have no standard error, so that WIN1 (`deadweight.answers.known_values`) stands for DM.
 """
 
 from __future__ import annotations
@@ -41,13 +41,10 @@ from deadweight.sums.reduction import in_log_order, numbered
 from deadweight.sums.reward_timing import RewardTiming
 from deadweight.sums.running import Running, scale
 from deadweight.sums.summaries import CoMoments, Kish, Pieces
-from deadweight.sums.weighting import Weighting
 from deadweight.typing import FloatArray
 from deadweight.values.crossfit import FOLDS
 from deadweight.values.hardly_seen import SquaresByState, Surprise
 
-# Sums of ratios that are rarely large have a few episodes that decide, and Kish's size does not see them.
-SEEN_OF_LINEAR = 0.5
 WINDOWS = tuple(one.name for one in names.WINDOWS)
 # What weights of whole episodes carry.
 _WEIGHTED = (CROSS_FITTED, "WDR", BY_STEP, BY_EPISODE)
@@ -110,7 +107,6 @@ class Gatherer:
         """What is summed beside the estimates, by what it tells."""
         facts: dict[str, Summed] = {
             "timing": RewardTiming(),
-            "linear": LinearSizes(self.plans[BY_STEP].weighting),
             "extent": ReturnExtent(self.question.gamma),
         }
         if not self._by_row:
@@ -211,15 +207,11 @@ class Gatherer:
         return [place for place, name in enumerate(self._estimates) if name not in lost]
 
     def _size(self, name: str, ess: float) -> float:
-        """Effective episodes behind an estimate: all of them where it has no weights."""
-        found, n = self.answers.found, self.question.n
-        if name == "LIN":  # weights of mean 1
-            sums = found(self._facts["linear"])
-            return float(SEEN_OF_LINEAR * n / max(sums.squares / sums.steps, 1.0))
+        """Effective episodes behind an estimate: all of them where it has no products of ratios."""
         if name in WINDOWS:  # of the longest, on average over the steps that pi_e reaches
-            sizes, alive = found(self._facts["windows"]).ess, self._steps.alive
+            sizes, alive = self.answers.found(self._facts["windows"]).ess, self._steps.alive
             return float(sizes @ alive[: len(sizes)] / alive.sum())
-        return ess if name in _WEIGHTED else n
+        return ess if name in _WEIGHTED else self.question.n
 
     def _missing(self) -> float:
         """The range of returns by as much of it as weights of whole episodes fall short of their mean, 1."""
@@ -281,36 +273,6 @@ class WindowSizes:
             return walk.sizes(self.window)
         weights = self.steps.weights(self.steps.weighting.on(block), self.window)
         return Kish.of(Running(weights), self.steps.errors(block).known)
-
-
-@dataclass(frozen=True)
-class Squares:
-    """The sum of the squared weights of LIN over so many steps; merges."""
-
-    squares: float
-    steps: int
-
-    def merge(self, other: Squares) -> Squares:
-        """Of the episodes of both."""
-        return Squares(self.squares + other.squares, self.steps + other.steps)
-
-
-@dataclass(frozen=True, eq=False)
-class LinearSizes:
-    """The sums behind the effective episodes of LIN."""
-
-    weighting: Weighting
-
-    @property
-    def key(self) -> Hashable:
-        """One for each weighting."""
-        return ("linear-sizes", self.weighting)
-
-    def summarise(self, block: Block) -> Squares:
-        """Of a block; after the end of an episode its last weight stands on padding, and does not count."""
-        alive = np.arange(block.horizon) < block.lengths[:, None]
-        squares = np.square(self.weighting.on(block).summed.values)
-        return Squares(float(np.sum(squares, where=alive)), int(block.lengths.sum()))
 
 
 @dataclass(frozen=True, eq=False)

@@ -45,6 +45,8 @@ SMALL_SHARE = 0.01
 WORTH_A_WORD = 0.1
 # More episodes than this many times the log is no advice.
 MOST_TIMES = 1000
+# What an interval may allow for, beside estimates that contradict.
+MISSING, SPARSE = "missing weight", "sparse log"
 WORDS = {
     "WDR": "doubly robust with all ratios",
     "LIN": "doubly robust with all ratios, one at a time",
@@ -209,23 +211,34 @@ def _unseen_error(blend: Blend) -> list[str]:
 
 
 def objection(blend: Blend) -> str:
-    """Which estimate differs from the blend, and by how much beyond noise."""
-    if _lacks_weight(blend):
+    """What the interval allows for most, and how much that is."""
+    allowed = f"and the interval allows {blend.contradiction:.4g} for that."
+    cause = _cause(blend)
+    if cause == MISSING:
         return (
             "Episodes that the new policy would often have are missing in the log: the weights of those that "
-            f"it has add up to too little, and the interval allows {blend.contradiction:.4g} for that."
+            f"it has add up to too little, {allowed}"
         )
-    if _is_sparse(blend):
+    if cause == SPARSE:
         return (
             "The log is sparse: estimates that have seen their own episodes may share a bias of about "
             f"{blend.contradiction:.4g}, and the interval allows for it."
         )
-    if blend.against is None:
-        return (
-            f"{SECOND_OPINION} ({WORDS[SECOND_OPINION]}) says something else, and the interval allows "
-            f"{blend.contradiction:.4g} for that."
-        )
-    return difference_of(blend)
+    if cause == blend.against:
+        return difference_of(blend)
+    if cause == "LIN":
+        return f"{cause} ({WORDS[cause]}) is not sure by itself whether the new policy is better, {allowed}"
+    return f"{cause} ({WORDS[cause]}) says something else, {allowed}"
+
+
+def _cause(blend: Blend) -> str:
+    """What the interval allows for most: `MISSING` weight, a `SPARSE` log, or the name of an estimate."""
+    if 0 < blend.missing >= blend.contradiction:
+        return MISSING
+    if blend.shared_bias >= blend.contradiction:
+        return SPARSE
+    farthest = max(blend.parts, key=lambda part: part.beyond).name
+    return SPARSE if farthest == CROSS_FITTED != blend.against else farthest
 
 
 def difference_of(blend: Blend) -> str:
@@ -247,14 +260,17 @@ def next_step(answer: str, difference: float, half: float, blend: Blend, n: int)
     needed = episodes_needed(difference, half, blend.contradiction, n)
     if needed is not None:
         return more_episodes(needed, n)
-    if _lacks_weight(blend):
+    cause = _cause(blend)
+    if cause == MISSING:
         return "Log more episodes, best with an old policy that acts more like the new one."
-    if _is_sparse(blend):
+    if cause == SPARSE:
         return "Log more episodes: the model has not seen enough to say how many."
+    if cause == "LIN" != blend.against:
+        return "Log more episodes: what weights say of the direction is no more than noise so far."
     return (
-        f"More episodes alone would not settle it: {blend.against or SECOND_OPINION} contradicts the "
-        "other estimates. See first whether the states show everything that rewards and transitions "
-        "depend on, and whether the logged probabilities are right."
+        f"More episodes alone would not settle it: {cause} contradicts the other estimates. See first "
+        "whether the states show everything that rewards and transitions depend on, and whether the logged "
+        "probabilities are right."
     )
 
 
@@ -279,18 +295,6 @@ def more_episodes(needed: float, n: int) -> str:
         f"About {two_digits(int(needed)):,} episodes of the same kind would settle it, if the difference is "
         "what it seems."
     )
-
-
-def _lacks_weight(blend: Blend) -> bool:
-    """Whether the largest contradiction is what episodes may hold that the log does not have."""
-    return 0 < blend.missing >= blend.contradiction
-
-
-def _is_sparse(blend: Blend) -> bool:
-    """Whether it is a bias that estimates share, and not noise between them."""
-    other_model = max((part.beyond for part in blend.parts if part.name == SECOND_OPINION), default=0.0)
-    bias = blend.shared_bias >= blend.contradiction
-    return bias or (blend.against is None and other_model < blend.contradiction)
 
 
 def _range(ends: tuple[float, float]) -> str:

@@ -15,14 +15,15 @@ them one and a half standard errors do, and what is beyond counts.
 The half-width allows for noise on both sides, or for the contradiction E and noise on one side (a bias goes
 one way only), whichever is more:
 
-.. math:: h = \max(2.5 \, s, \; 2.1 \, s + E), \qquad s^2 = \mathrm{Var}(X) + 1.5 \, v_u
+.. math:: h = \max(2.5 \, s, \; 2.1 \, s + E), \qquad s^2 = \mathrm{Var}(X) + v_u
 
 with v_u for what the model hardly saw. E is the most by which any of the estimates differs from the mix
-beyond noise (half of it for a model that is shown to be wrong), or the bias that all of them share in a
-sparse log, as leaving out folds of it shows; and in such a log all of the distance to cross-fitted
-WDR counts, which does not share it. A model that does not fit the log leaves weights alone, and then E is
-what episodes may hold that the log does not have: where weights of mean 1 add up to less, that share of the
-range of returns.
+beyond noise (half of it for what leans on a model that is shown to be wrong), or the bias that those share
+which saw their own episodes, as leaving out folds shows. All of the distance counts, noise or not, to
+cross-fitted WDR in a sparse log, since it does not share that bias; and to LIN unless it says by itself, by
+one standard error, on which side of the mean return the new policy lies: no verdict goes against LIN. A model
+that does not fit the log leaves weights alone, and then E is what episodes may hold that the log does not
+have: where weights of mean 1 add up to less, that share of the range of returns.
 
 Where a few episodes count for far more than the rest, the mean of a log is too small, and so is its standard
 error, whenever one of them is missing. s is then larger on the side where they are missing, by the factor of
@@ -50,8 +51,8 @@ from deadweight.typing import FloatArray
 CROSS_FITTED = "WDR cross-fitted"
 # From the fewest assumptions to the least variance; the first two never stand beside each other.
 ORDER = (CROSS_FITTED, "WDR", "LIN", "WIN3", "WIN2", "WIN1", "DM")
-# Those that weights of whole episodes carry, which need enough effective ones.
-FULL_WEIGHTS = (CROSS_FITTED, "WDR")
+# Products of ratios, which need enough effective episodes; the standard error of LIN is right with few.
+PRODUCTS = (CROSS_FITTED, "WDR", "WIN3", "WIN2")
 # What is left without a model, and where all reward comes last.
 BY_STEP, BY_EPISODE = WITHOUT_MODEL = ("WPDIS", "WIS")
 BASELINE = "BEHAVIOUR"
@@ -63,20 +64,21 @@ FEW_EPISODES = 10.0
 TWICE = 12.0
 # A difference of so many standard errors is bias, and where the model is known to be wrong.
 BIASED, SUSPECTED = 3.0, 1.5
-# The bias of the model that leaving out folds shows, times this, is the least that in-sample estimates have.
-SHARED = 2.0
+# The bias of the model that leaving out folds shows, times this, is the least that in-sample estimates have
+# beside cross-fitted WDR: leaving out a fifth shows only part of it.
+SHARED = 3.0
 # Beyond so many standard errors a difference contradicts.
 CONTRADICTING = 1.64
-# How much of its contradiction a model has left that is shown to be wrong.
+# How much of its contradiction an estimate has left that is shown to be wrong.
 SHOWN_WRONG = 0.5
+# LIN backs a mix if it lies on the same side of the mean return by so many standard errors.
+BACKED = 1.0
 # Differences smaller than this, relative to the values compared, are rounding.
 ROUNDING = 1e-9
 # Two estimates whose difference has no more than this share of their variances are the same.
 SAME = 1e-12
 # Standard errors of a half-width at 95 %, and of what a normal distribution would have there.
 WIDTH, NORMAL = 2.5, 1.959963984540054
-# How much of the variance of what the model hardly saw counts.
-UNSEEN = 1.5
 # A log is sparse if leaving out a fold, or what the model hardly saw, moves the value by more than these
 # shares of a standard error: then everything fitted in-sample may share a bias.
 SPARSE_BIAS, SPARSE_UNSEEN = 0.3, 0.7
@@ -129,8 +131,9 @@ class Evidence:
     @property
     def order(self) -> list[str]:
         """The estimates that may be mixed, from the one that assumes least."""
-        excluded = self.left_out if self.ess >= FEW_EPISODES else (*self.left_out, *FULL_WEIGHTS)
-        order = [name for name in ORDER if name in self.names and name not in excluded]
+        sizes = dict(zip(self.names, self.sizes.tolist(), strict=True))
+        few = [name for name in PRODUCTS if name in sizes and sizes[name] < FEW_EPISODES]
+        order = [name for name in ORDER if name in sizes and name not in (*self.left_out, *few)]
         if self.model and order:
             return order
         return [BY_EPISODE if self.late else BY_STEP]
@@ -163,7 +166,7 @@ class Mixture:
         names = self.evidence.names
         change = np.eye(len(names))
         for place, name in enumerate(names):
-            if name not in ("DM", SECOND_OPINION, BASELINE):
+            if name not in ("LIN", "DM", SECOND_OPINION, BASELINE):
                 change[place, place] = math.sqrt(1.0 + TWICE / max(self.evidence.sizes[place], 1.0))
                 change[place, names.index("DM")] = 1.0 - change[place, place]
         widened: FloatArray = change @ self.evidence.covariance @ change.T
@@ -254,6 +257,13 @@ class Mixture:
         difference = self.mix - self.unit[name]
         return max(self.apart(difference) - CONTRADICTING * math.sqrt(self.variance(difference)), 0.0)
 
+    @property
+    def is_backed(self) -> bool:
+        """Whether LIN says by itself on which side of the mean return the mix lies."""
+        linear, mixed = (one - self.unit[BASELINE] for one in (self.unit["LIN"], self.mix))
+        distance, side = (float(one @ self.evidence.values) for one in (linear, mixed))
+        return bool(np.sign(side) * distance > BACKED * math.sqrt(self.variance(linear)))
+
     @cached_property
     def parts(self) -> tuple[Part, ...]:
         """The estimates with their shares, and what the interval allows for their distance from the mix."""
@@ -261,9 +271,12 @@ class Mixture:
         for name in self.witnesses:
             own, beyond = self.unit[name], self.beyond_noise(name)
             # Two models of one log share its noise, and what saw its own episodes shares a bias.
-            if name == SECOND_OPINION or (name == CROSS_FITTED and self.is_sparse):
+            shares = name == SECOND_OPINION or (name == CROSS_FITTED and self.is_sparse)
+            if shares or (name == "LIN" and not self.is_backed):
                 beyond = self.apart(self.mix - own)
-            if name in ("DM", SECOND_OPINION) and self.shows_wrong(self.order[0], name):
+            of_model = ("DM", SECOND_OPINION)
+            leans = name in ((*of_model, "WIN3", "WIN2") if self.order[0] == CROSS_FITTED else of_model)
+            if leans and self.shows_wrong(self.order[0], name):
                 beyond *= SHOWN_WRONG
             error = math.sqrt(max(float(own @ self.evidence.covariance @ own), 0.0))
             parts.append(Part(name, float(own @ self.evidence.values), error, float(own @ self.mix), beyond))
@@ -272,9 +285,10 @@ class Mixture:
     def at(self, level: float) -> Blend:
         """The mix with the widths of this level."""
         evidence, mix, mean = self.evidence, self.mix, self.unit[BASELINE]
-        farthest = max(self.parts, key=lambda part: part.beyond)
+        noisy = {name: self.beyond_noise(name) for name in self.witnesses}
+        against = max(noisy, key=noisy.__getitem__)
         shared, missing = (0.0, evidence.missing) if self.by_weights else (abs(evidence.shared_bias), 0.0)
-        contradiction = max(farthest.beyond, shared, missing)
+        contradiction = max(*(part.beyond for part in self.parts), shared, missing)
         # Influences take the propensities as known. Where they were counted in the same log, an estimate
         # follows the mean return less closely than its influence says: a gain is never surer than that mean.
         of_gain = max(self.variance(mix - mean), self.variance(mean))
@@ -288,7 +302,7 @@ class Mixture:
             shares=shares,
             contradiction=contradiction,
             shared_bias=shared,
-            against=farthest.name if self.beyond_noise(farthest.name) > 0.0 else None,
+            against=against if noisy[against] > 0.0 else None,
             baseline_error=min(gain),
             parts=self.parts,
             missing=missing,
@@ -300,7 +314,7 @@ class Mixture:
 
     def _widths(self, variance: float, contradiction: float, level: float) -> tuple[float, float]:
         """Half-widths below and above."""
-        unseen = 0.0 if self.by_weights else UNSEEN * self.evidence.unseen_variance
+        unseen = 0.0 if self.by_weights else self.evidence.unseen_variance
         error, row = math.sqrt(variance + unseen), 0.0
         if self.by_weights:  # one number has one interval: never surer than its own row
             size = float(self.evidence.sizes[self.evidence.names.index(self.order[0])])

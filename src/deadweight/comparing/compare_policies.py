@@ -263,7 +263,7 @@ def _differences(entries: Mapping[str, Entry], other: _Other, contest: Contest) 
         for j in range(k):
             half[k, j] = half[j, k] = contest.half_width(k, j, contest.between_all)
     own = names.index(other.name) if other.name is not None else None
-    against = [0.0 if k == own else contest.from_baseline(k) for k in range(count)]
+    against = [(0.0, 0.0) if k == own else contest.from_baseline(k) for k in range(count)]
     unsound = {}
     for name, entry in entries.items():
         if entry.trained:

@@ -34,8 +34,8 @@ from deadweight.typing import FloatArray
 # What has no such bias, and how far it lies is then allowed for in full.
 OUT_OF_SAMPLE = (CROSS_FITTED, "WPDIS")
 
-# (level, against a number and not the mean return) -> half-width
-AtLevel = Callable[[float, bool], float]
+# (level, against a number and not the mean return) -> half-widths below and above
+AtLevel = Callable[[float, bool], tuple[float, float]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +65,7 @@ class Contender:
       sparse: whether the log is sparse for this policy.
       ess: effective episodes with all weights kept; None for what needs no weights.
       acts_as_logged: whether all its ratios are 1: it is the behaviour policy.
-      alone: half-width of its difference from a number, or from the mean return, as an evaluation has it;
+      alone: half-widths of its difference from a number, or from the mean return, as an evaluation has it;
         None for what is no estimate of a policy.
     """
 
@@ -106,14 +106,14 @@ def contender_of(plan: Plan, estimate: Estimate, ess: float | None, sound: bool)
     if estimate.blend is None:
         value = estimate.centre
         unsure = estimate.bias_allowance or 0.0 if sound and np.isfinite(value) else np.inf
-        alone = partial(_half_width, estimate)
+        alone = partial(_half_widths, estimate)
         own = estimate.influence
         return Contender(value, own, allowance=unsure, ess=ess, acts_as_logged=logged, alone=alone)
     made = _of_blend(plan.question, gather(plan.question))
     return replace(made, allowance=0.0 if sound else np.inf, acts_as_logged=logged)
 
 
-def _half_width(estimate: Estimate, level: float, known: bool) -> float:
+def _half_widths(estimate: Estimate, level: float, known: bool) -> tuple[float, float]:
     """Of the difference of an estimate from a number or from the mean return; see `deadweight.verdict`."""
     assert estimate.bounds is not None
     assert estimate.bounds.std_error is not None
@@ -121,13 +121,14 @@ def _half_width(estimate: Estimate, level: float, known: bool) -> float:
     if not known:  # paired, but never narrower than the interval of the estimate alone
         error = max(error, estimate.paired_std_error or 0.0)
     effective = estimate.n_episodes if estimate.ess is None else estimate.ess
-    return t_error(error, effective, level) + (estimate.bias_allowance or 0.0)
+    half = t_error(error, effective, level) + (estimate.bias_allowance or 0.0)
+    return half, half
 
 
-def _blend_half_width(mixture: Mixture, level: float, known: bool) -> float:
+def _blend_half_widths(mixture: Mixture, level: float, known: bool) -> tuple[float, float]:
     """The same of a blend, by its own rule."""
-    mixed = mixture.at(level)
-    return max(mixed.half_widths if known else mixed.baseline_half_widths)
+    blend = mixture.at(level)
+    return blend.half_widths if known else blend.baseline_half_widths
 
 
 def _of_blend(question: Question, evidence: Evidence) -> Contender:
@@ -158,7 +159,7 @@ def _of_blend(question: Question, evidence: Evidence) -> Contender:
         evidence.shared_bias if model else 0.0,
         sparse=mixture.is_sparse,
         ess=evidence.ess,
-        alone=partial(_blend_half_width, mixture),
+        alone=partial(_blend_half_widths, mixture),
     )
 
 

@@ -169,15 +169,14 @@ class Contest:
         """The value of k less that of j."""
         return self.everyone[k].value - self.everyone[j].value
 
-    def from_baseline(self, k: int) -> float:
-        """Half-width of the difference of policy k from the baseline, together with those of all others."""
+    def from_baseline(self, k: int) -> tuple[float, float]:
+        """Half-widths, below and above, of the difference from the baseline, together with all others."""
         own, baseline, c = self.everyone[k], self.everyone[-1], self.against_baseline
-        if baseline.alone is None and own.alone is not None:
-            alone = _finite(own.alone(_level(c), not baseline.acts_as_logged))
-            if not own.sparse:
-                return alone
-            return max(alone, self._paired(k, self.count, c, WIDTH / NORMAL))
-        return self._paired(k, self.count, c, WIDTH / NORMAL)
+        if baseline.alone is not None or own.alone is None:
+            return (self._paired(k, self.count, c, WIDTH / NORMAL),) * 2
+        below, above = map(_finite, own.alone(_level(c), not baseline.acts_as_logged))
+        least = self._paired(k, self.count, c, WIDTH / NORMAL) if own.sparse else 0.0
+        return max(below, least), max(above, least)
 
     def half_width(self, k: int, j: int, c: float) -> float:
         """Of the difference of two policies: c standard errors, and what is allowed for bias."""

@@ -55,8 +55,9 @@ def mix_flags(answers: Answers, plan: Plan, mix: Estimate) -> list[str]:
     unproven = [] if is_proven(plan.question) else ["model-unproven"]
     by_model = sum(share for name, share in shares.items() if name not in WITHOUT_MODEL)
     fitted = _flags_of_fit(plan.question) if by_model >= HALF else []
-    copies = copies_of(answers)
-    copied = ["copies"] if copies is not None and copies.found else []
+    copies, misfits = copies_of(answers), "model-misfit" in mix.flags
+    # How many equal episodes there are by chance is what the model says, unless rewards are real numbers.
+    copied = ["copies"] if copies is not None and copies.found and (copies.real or not misfits) else []
     of_log = [*copied, *order_flags(answers)]
     return [*found, *flags_of_full_weights(answers, shares), *unproven, *fitted, *of_log]
 

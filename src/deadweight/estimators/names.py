@@ -75,7 +75,7 @@ CONDITIONAL = Scheme("CIS", builders.conditional, "conditional weights")
 BLEND = Scheme(
     "BLEND", builders.of_others, "mix of several estimates", mix=True, rank=-1, rank_alone={PLAIN: -1}
 )
-# Parts of a blend that are in no table, self-normalised and named so; windows are to be added to DM.
+# Parts of a blend that are in no table; windows are to be added to DM.
 CROSS_FITTED = Scheme(
     "WDR cross-fitted",
     builders.doubly_robust_of_others,

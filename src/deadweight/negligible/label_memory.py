@@ -28,8 +28,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from deadweight.basics.arithmetic import divide, sums_by
+from deadweight.question.core import Question
+from deadweight.values.crossfit import FOLDS
 from deadweight.values.model import Counts
 
+# So many standard errors show that labels tell what is paid.
+SURE_Z = 4.0
 # Labels that surely have less than this share of all possible memory have none.
 NEXT_TO_NOTHING = 0.01
 # Standard errors that make it sure.
@@ -62,6 +66,20 @@ def is_forgetful(counts: Counts) -> bool:
     """Whether labels surely tell nothing of what follows them."""
     found, error = memory(counts)
     return found + SURE * error < NEXT_TO_NOTHING
+
+
+def labels_are_noise(question: Question) -> bool:
+    """Whether labels surely tell nothing of what follows, and do not show that they tell what is paid."""
+    if question.options.model is not None or question.n < FOLDS:
+        return False
+    return question.made_once(labels_are_noise, lambda: _are_noise(question))
+
+
+def _are_noise(question: Question) -> bool:
+    if not is_forgetful(question.counts):
+        return False
+    without = question.facts.counts_without(FOLDS, question.shape)[1]
+    return pay(question.counts, without) < SURE_Z
 
 
 def pay(counts: Counts, without: Sequence[Counts]) -> float:

@@ -21,7 +21,7 @@ from deadweight.estimators.product import SelfNormalised
 from deadweight.estimators.row_windows import row_window, value_of_starts
 from deadweight.estimators.windowed import model_steps, windowed
 from deadweight.negligible.guard import guard_of
-from deadweight.negligible.label_memory import is_forgetful, pay
+from deadweight.negligible.label_memory import SURE_Z, labels_are_noise
 from deadweight.negligible.unseen_fit import FOLDS, Proof, unseen_values
 from deadweight.question.core import Question
 from deadweight.question.drops import NOTHING_DROPPED
@@ -32,8 +32,6 @@ WINDOWS_OF_ROWS = (2, 3, 5)
 CONTRADICTED = 3.0
 # Below it a model of labels has not shown that it knows anything.
 LEAST_Z = 0.5
-# And where labels tell nothing of which label follows, it takes this much, or as much of what they pay.
-SURE_Z = 4.0
 # So many effective episodes hold a drop without such a proof.
 ENOUGH_UNPROVEN = 30.0
 
@@ -116,7 +114,7 @@ class Hearing:
         by_model = answers.fit(direct).value
         windowed = [one.family.finish(answers.found(one), weighted=True).value for one in self._windows]
         ess, z = answers.ess(robust) or 0.0, math.inf if self._proof is None else self._proof.z
-        meaningless = z < SURE_Z and self._labels_are_noise
+        meaningless = z < SURE_Z and labels_are_noise(self.question)
         proven = z >= LEAST_Z and not meaningless
         return Witnesses(
             answers.fit(robust).value,
@@ -127,14 +125,6 @@ class Hearing:
             allows=proven or (ess >= ENOUGH_UNPROVEN and not meaningless),
             meaningless=meaningless,
         )
-
-    @property
-    def _labels_are_noise(self) -> bool:
-        question = self.question
-        if question.options.model is not None or not is_forgetful(question.counts):
-            return False
-        without = question.facts.counts_without(FOLDS, question.shape)[1]
-        return pay(question.counts, without) < SURE_Z
 
 
 def hearing_of(question: Question) -> Hearing | None:

@@ -216,5 +216,5 @@ def _ends(ends: tuple[float, float] | None, form: Format) -> str:
 
 def _form(found: Comparison) -> Format:
     """As many digits as mean something: those of the narrowest interval of a difference."""
-    halves = [float(half) for half in found.differences.baseline_half_widths if 0 < half < math.inf]
+    halves = [float(half) for half in found.differences.baseline_half_widths.ravel() if 0 < half < math.inf]
     return values_like(min(halves, default=1.0))

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from deadweight.basics.arithmetic import freeze_fields
 from deadweight.results.saved import saved
 from deadweight.results.verdict_data import Verdict
@@ -72,7 +74,8 @@ class Differences:
       half_widths: (K, K) of the differences between two of them; all hold together.
       baseline: what they are compared with, in words.
       baseline_value: its value.
-      baseline_half_widths: (K,) of the differences from it; all hold together.
+      baseline_half_widths: (K, 2) of the differences from it, below and above; all hold together. Earlier
+        versions have saved (K,), the same on both sides.
       unsound: of policies of which nothing can be claimed, the flag that says why, or a sentence.
     """
 
@@ -90,19 +93,20 @@ class Differences:
     def verdict(self, first: int, second: int | None) -> Verdict:
         """Is a policy better than another, or (None) than the baseline? By their places."""
         value = self.baseline_value if second is None else float(self.values[second])
-        half = float(self.baseline_half_widths[first] if second is None else self.half_widths[first, second])
+        half = self.baseline_half_widths[first] if second is None else self.half_widths[first, second]
+        below, above = np.broadcast_to(half, 2).tolist()
         own = float(self.values[first])
         difference, slack = own - value, ROUNDING * max(abs(own), abs(value))
-        words = [self._numbers(first, second, difference, half)]
+        ends = difference - below, difference + above
+        words = [self._numbers(first, second, difference, ends)]
         flagged = [self.unsound[name] for name in self._names(first, second) if name in self.unsound]
         answer = "cannot tell"
         if flagged:
             words.append(UNSOUND.get(flagged[0], flagged[0]))
-        elif abs(difference) > half + slack:
+        elif ends[0] > slack or ends[1] < -slack:
             answer = "better" if difference > 0 else "worse"
         else:
             words.append("No difference at all lies within that range.")
-        ends = (difference - half, difference + half)
         return Verdict(answer, tuple(words), difference, ends, sound=not flagged)
 
     def _names(self, first: int, second: int | None) -> list[str]:
@@ -112,11 +116,11 @@ class Differences:
         both = [self.names[first], self.names[second]]
         return [name for name in both if self.unsound.get(name) != SAME]
 
-    def _numbers(self, first: int, second: int | None, difference: float, half: float) -> str:
+    def _numbers(self, first: int, second: int | None, difference: float, ends: tuple[float, float]) -> str:
         against = self.baseline if second is None else self.names[second]
         spread = (
-            f"between {difference - half:+.4g} and {difference + half:+.4g}"
-            if math.isfinite(half)
+            f"between {ends[0]:+.4g} and {ends[1]:+.4g}"
+            if all(map(math.isfinite, ends))
             else "which could be anything"
         )
         return f"{self.names[first]} less {against}: {difference:+.4g} for each episode, {spread}."

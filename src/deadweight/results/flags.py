@@ -55,7 +55,7 @@ FLAGS = {
     "model-misfit": "The fitted model does not give back the mean return of the log itself, by more than "
     "chance: do not trust what is based on the model.",
     "model-unproven": "Held against what the log earned, the action values behind it, given or learned, are "
-    "wrong or foretell nothing: do not trust what is based on them.",
+    "wrong or predict nothing: do not trust what is based on them.",
     "missing-weight": "Episodes that the new policy would often have are missing in the log: the weights of "
     "those that it has add up to too little. More than half of the interval's width is for what the missing "
     "ones may hold.",
@@ -148,7 +148,7 @@ OF_DOUBLY_ROBUST = {
     "low-ess": "Fewer than ten effective episodes carry the weights: a handful of episodes decide how the "
     "model's value is corrected.",
     "model-unproven": "Held against what the log earned, the action values behind it, given or learned, are "
-    "wrong or foretell nothing: with all ratios kept the estimate allows for that, with a drop it does not.",
+    "wrong or predict nothing: with all ratios kept the estimate allows for that, with a drop it does not.",
 }
 OF_MIXES = {
     "contradicted": "One of the estimates behind it differs from it by more than noise explains: the "
@@ -168,7 +168,7 @@ OF_MIXES = {
     "confounded-model": "The old policy looked at something that the states leave out (a week, a version, a "
     "severity), and it matters: where it was more or less likely to act as it did, something else followed. "
     "The fitted model has been left out of this estimate.",
-    "model-unproven": "The action values, given or learned, do not fit what the log earned, or foretell "
+    "model-unproven": "The action values, given or learned, do not fit what the log earned, or predict "
     "nothing of it: the answer is based on weights.",
     "model-unstable": "The model of the features, which has half of the shares or more, left the range "
     "of possible values and had to be held back by a stronger penalty: this estimate is rough.",

@@ -2,8 +2,8 @@
 
 Doses add up, actions pay later or tire, hardly a pair of state and action is seen twice, features interact,
 rewards have heavy tails, the decisive episodes are rare, and the old policy saw what the log does not show.
-What is hidden is a part of the exact problem's state, so that every truth is exact. Half of the cells may be
-looked at while a rule is chosen; the others are of the same kinds, with other parameters.
+What is hidden is a part of the exact problem's state, so that every truth is exact. Most cells may be looked
+at while a rule is chosen; the others are of the same kinds, with other parameters, and confirm it.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from deadweight.domains import Problem
+from deadweight.domains import Problem, stochastic_lift
 from deadweight.domains.feature_problem import FeatureProblem, Logistic
 from deadweight.domains.problem import as_policy
 from deadweight.log.trajectories import Trajectories
 from deadweight.mdp.tabular import TabularMDP
 from deadweight.policy.policies import TabularPolicy
 from deadweight.policy.row_policies import FeaturePolicy
-from deadweight.studies.hard import endless
-from deadweight.studies.problems import StudyProblem, with_policies
+from deadweight.studies.hard import endless, frailty, late_reward, previous_action
+from deadweight.studies.problems import StudyProblem, random_problem, with_policies
 from deadweight.typing import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -55,7 +55,10 @@ class Cell:
 
 
 def real_cells() -> list[Cell]:
-    """All cells of these kinds, those that may be looked at first."""
+    """All cells of these kinds, those that may be looked at first.
+
+    New ones are put last: a cell's seeds depend on its place.
+    """
     graph_e, graph_b = (0.8, 0.2), (0.6, 0.4)
     seen: dict[Kind, list[Any]] = {
         "not Markov": [
@@ -83,7 +86,7 @@ def real_cells() -> list[Cell]:
         ],
         "exception": [parity("parity of past actions", 3, horizon=12, seed=60, episodes=400)],
     }
-    fresh: dict[Kind, list[Any]] = {
+    also_seen: dict[Kind, list[Any]] = {
         "not Markov": [
             toxic_dose("toxic dose, other ward", 6, horizon=25, seed=61, episodes=300, dose=(0.3, 0.55)),
             toxic_dose("toxic dose, square", 5, horizon=25, seed=62, episodes=500, square=True),
@@ -111,12 +114,42 @@ def real_cells() -> list[Cell]:
         "confounded": [Confounded(two_weeks(2000), said=True)],
         "exception": [unsaid_clusters("unsaid clusters of 20", seed=70, episodes=400)],
     }
-    return [
-        Cell(task, tuned, kind)
-        for tuned, half in ((True, seen), (False, fresh))
-        for kind, tasks in half.items()
-        for task in tasks
-    ]
+    fresh: dict[Kind, list[Any]] = {
+        "not Markov": [
+            toxic_dose("toxic dose, short", 3, horizon=12, seed=81, episodes=350),
+            toxic_dose("toxic dose, few more", 4, horizon=20, seed=82, episodes=400, dose=(0.4, 0.5)),
+            pays_later("pays 8 later", 5, 8, horizon=22, seed=83, episodes=350),
+            pays_later("pays 4 later, few episodes", 4, 4, horizon=16, seed=84, episodes=120),
+            fatigue("fatigue, short", 6, 0.7, horizon=12, seed=85, episodes=300),
+            fatigue("fatigue, long", 3, 0.85, horizon=30, seed=86, episodes=500),
+            graph("graph, six labels", 10, (0.75, 0.25), (0.5, 0.5), 300, labels=6, slips=True),
+            frailty("hidden frailty, 10 x 2", 10, 2, horizon=15, seed=87, episodes=350),
+            previous_action("previous action pays, 7 x 3", 7, 3, horizon=8, seed=88, episodes=350),
+        ],
+        "well specified": [
+            seen_once("seen once, 150 x 12", 150, 12, 1, seed=89, episodes=450),
+            seen_once("seen once, 3 x 60 x 6", 60, 6, 3, seed=90, episodes=300),
+            StudyProblem("random 12 x 4", random_problem(12, 4, 12, seed=91), 300),
+            StudyProblem("random 50 x 3", random_problem(50, 3, 20, seed=92), 400),
+            StudyProblem("late reward, 25 x 2", late_reward(25, 2, seed=93), 300),
+            StudyProblem("fixed horizon, 8 x 5", endless(8, 5, horizon=10, seed=94), 200),
+            StudyProblem("stochastic lift 13, uncut", stochastic_lift(13), 1000),
+        ],
+        "features": [
+            InFeatures("xor of features, 4 steps", 2, SIDES, steps=4, episodes=400, signs=True),
+            InFeatures("interaction, 6 steps", 2, (-1.5, -0.5, 0.5, 1.5), steps=6, episodes=200),
+        ],
+        "heavy tails": [
+            heavy_tails("lognormal rewards, 3 steps", 7, 3, 3, LogNormal(1.4), seed=95, episodes=350),
+            heavy_tails("Pareto rewards, 4 steps", 6, 2, 4, Pareto(2.5), seed=96, episodes=300),
+        ],
+        "few episodes": [model_fail(48), model_fail(192)],
+        "confounded": [
+            Confounded(severity("severity, 4 states", 4, horizon=8, seed=97, episodes=400)),
+        ],
+    }
+    sets = ((True, seen), (True, also_seen), (False, fresh))
+    return [Cell(task, tuned, kind) for tuned, some in sets for kind, tasks in some.items() for task in tasks]
 
 
 def real_problems(names: Sequence[str]) -> list[StudyProblem]:

@@ -28,7 +28,8 @@ from deadweight.sums.summaries import Pieces
 from deadweight.typing import FloatArray, IntArray
 from deadweight.values.model import Counts
 
-# More equal pairs than expected by so many standard deviations are no chance.
+# More equal pairs than expected by so many standard deviations are no chance, and where hardly one is
+# expected, a number that is as improbable (that of a Poisson distribution).
 BEYOND = 5.0
 # Rewards are real numbers where more than this share of those that are not 0 are different, and not all are
 # integers.
@@ -50,16 +51,21 @@ class Copies:
     Attributes:
       pairs: of equal episodes.
       expected, deviation: how many there would be by chance, and their standard deviation.
+      real: whether rewards are real numbers, which are hardly ever equal.
     """
 
     pairs: int
     expected: float
     deviation: float
+    real: bool = False
 
     @property
     def found(self) -> bool:
         """Whether there are copies."""
-        return self.pairs > self.expected + BEYOND * self.deviation
+        from scipy.special import gammainc, ndtr
+
+        beyond = self.pairs > self.expected + BEYOND * self.deviation
+        return bool(beyond and gammainc(self.pairs, self.expected) < ndtr(-BEYOND))
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +119,7 @@ class EpisodeContents:
         two, three = (chance_of_equals(counts, alike, power, self.limit, habits) for power in (2, 3))
         expected = self.share * self.n * (self.n - 1) / 2 * two
         variance = expected + (self.share * self.n) ** 3 * max(three - two * two, 0.0)
-        return Copies(pairs, expected, math.sqrt(variance))
+        return Copies(pairs, expected, math.sqrt(variance), are_real(rewards))
 
 
 def marks_of(block: Block, n_actions: int) -> IntArray:
@@ -133,15 +139,19 @@ def marks_of(block: Block, n_actions: int) -> IntArray:
     return total
 
 
+def are_real(rewards: FloatArray) -> bool:
+    """Whether rewards are real numbers: not all integers, and hardly one of them twice."""
+    paid = rewards[rewards != 0.0]
+    return bool((paid != np.rint(paid)).any()) and len(np.unique(paid)) > REAL * paid.size
+
+
 def equal_rewards(pairs: IntArray, rewards: FloatArray, size: int) -> FloatArray:
     """(size,) the chance that two visits of a pair of state and action bring the same, as some steps show it.
 
     One, where rewards are no real numbers, and where nobody has seen two visits.
     """
     chance: FloatArray = np.ones(size)
-    paid = rewards[rewards != 0.0]
-    real = paid.size > 0 and bool((paid != np.rint(paid)).any())
-    if not real or len(np.unique(paid)) <= REAL * paid.size:
+    if not are_real(rewards):
         return chance
     order = np.lexsort((rewards, pairs))
     pairs, rewards = pairs[order], rewards[order]
