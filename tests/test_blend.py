@@ -152,11 +152,13 @@ def test_weights_alone_are_never_surer_than_their_row() -> None:
 
 
 def test_an_allowance_for_missing_weight_is_for_weights_alone() -> None:
-    without, found = (Mixture(weights_only(True, 1e9, missing=allowed)).at(0.95) for allowed in (0.0, 7.0))
+    without, found = (
+        Mixture(weights_only(True, 1e9, lacking=lacking, extent=70.0)).at(0.95) for lacking in (0.0, 0.1)
+    )
     assert (without.missing, without.contradiction) == (0.0, 0.0)
     assert (found.missing, found.contradiction) == (7.0, 7.0)
     assert found.half_width == pytest.approx(half_width(2.0, 7.0))
-    with_model = Mixture(replace(evidence_of(FIVE, NOISE, 1e9), missing=7.0)).at(0.95)
+    with_model = Mixture(replace(evidence_of(FIVE, NOISE, 1e9), lacking=0.1, extent=70.0)).at(0.95)
     assert (with_model.missing, with_model.contradiction) == (0.0, 0.0)
 
 
@@ -207,6 +209,13 @@ def test_the_order_goes_from_the_fewest_assumptions_to_the_least_variance() -> N
     assert list(FIVE) == ["WDR cross-fitted", "LIN", "WIN3", "WIN2", "DM"]
     assert list(Mixture(evidence_of(FIVE, NOISE, 10.0)).at(0.95).shares) == list(FIVE)
     assert list(Mixture(evidence_of(FIVE, NOISE, 9.9)).at(0.95).shares) == ["LIN", "DM"]
+
+
+def test_whole_weights_take_no_part_where_decisive_episodes_are_missing() -> None:
+    """Their mean should be 1; a log in which it is less than one half has others than those that matter."""
+    for lacking, first in ((0.5, "WDR cross-fitted"), (0.51, "LIN")):
+        found = Mixture(evidence_of(FIVE, NOISE, 40.0, lacking=lacking)).at(0.95)
+        assert next(iter(found.shares)) == first
 
 
 def test_few_effective_episodes_leave_more_to_the_model() -> None:

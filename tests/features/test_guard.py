@@ -73,7 +73,7 @@ def test_a_learned_model_that_foretells_nothing_has_no_share() -> None:
     assert abs(evaluation["DM"].value - sepsis.true_value) > 3 * evaluation["DM"].std_error
     flagged = {name for name, one in evaluation.estimates.items() if "model-unproven" in one.flags}
     assert flagged == {"BLEND", "DM", "WDR", "WDRSIS"}  # C-WSPDIS drops nothing
-    assert "foretell nothing" in evaluation.verdict.reasons[0]
+    assert "predict nothing" in evaluation.verdict.reasons[0]
 
 
 def test_a_learned_model_that_foretells_something_needs_no_more() -> None:

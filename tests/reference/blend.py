@@ -235,6 +235,7 @@ class Evidence:
     ess: float
     unseen: float
     shared: float
+    lacking: float  # by how much the mean weight falls short of 1
     missing: float
     distance: float  # of the row of weights alone from what it is checked by
 
@@ -293,6 +294,7 @@ def gather(log: Log, pi_e: Policy, pi_b: Policy, gamma: float = 1) -> Evidence:
         ess,
         unseen_variance(log, everyone),
         shared,
+        max(1 - mean_weight, 0),
         max(1 - mean_weight, 0) * (max(paid) - min(paid)),
         max(distances),
     )
@@ -408,6 +410,8 @@ def mix(found: Evidence, n: int, level: float) -> Result:
 
     order = ["WDR cross-fitted", "LIN", "WIN3", "WIN2", "DM"]
     order = [k for k in order if k not in products or sizes[k] >= 10]
+    if found.lacking > 0.5:
+        order = [k for k in order if k != "WDR cross-fitted"]
     wrong_model = any(differ(k, "DM") for k in order[:-1])
     x = {order[0]: 1.0}
     for place, name in enumerate(order[1:], start=1):

@@ -37,6 +37,7 @@ CALM = Line(
     kind="well specified",
     lin=1.0,
     magic=1.0,
+    apart=0.0,
 )
 
 
@@ -84,7 +85,7 @@ def test_a_run_and_its_line(tmp_path, monkeypatch) -> None:
     shares = [first["shares"].get(name, 0.0) for name in gathered["names"]]
     assert np.dot(shares, gathered["values"]) == pytest.approx(mix)
     assert np.shape(gathered["covariance"]) == (len(shares), len(shares))
-    assert {"n", "ess", "unseen_variance", "shared_bias", "missing"} <= set(gathered)
+    assert {"n", "ess", "unseen_variance", "shared_bias", "lacking"} <= set(gathered)
     assert "influences" not in gathered
     off = [one["magic"] - truth for one in (first, second)]
     best = min(np.mean([(one["rows"][name][0] - truth) ** 2 for one in (first, second)]) for name in SINGLE)

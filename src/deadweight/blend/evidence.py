@@ -182,7 +182,8 @@ class Gatherer:
             # Without other episodes to check it by, or any that acts like the new policy, a model is a guess.
             model=question.n >= FOLDS and ess > 0.0 and is_proven(question),
             late=answers.found(self._facts["timing"]).is_late,
-            missing=self._missing(),
+            lacking=self._lacking,
+            extent=self._extent,
             left_out=("DM",) if has_given_model(question) or "WIN1" in estimates else (),
             influences=tuple(estimates[name][1] for name in named),
             unseen=unseen,
@@ -213,13 +214,18 @@ class Gatherer:
             return float(sizes @ alive[: len(sizes)] / alive.sum())
         return ess if name in _WEIGHTED else self.question.n
 
-    def _missing(self) -> float:
-        """The range of returns by as much of it as weights of whole episodes fall short of their mean, 1."""
-        (sums,), extent = self.answers.sums(self.plans[BY_EPISODE]).groups, self._facts["extent"]
-        mean = float(scale(sums.weight, sums.shift)[0]) / self.question.n
-        of_log = self.answers.found(extent)
+    @property
+    def _lacking(self) -> float:
+        """By how much the mean of the weights of whole episodes falls short of 1."""
+        (sums,) = self.answers.sums(self.plans[BY_EPISODE]).groups
+        return max(1.0 - float(scale(sums.weight, sums.shift)[0]) / self.question.n, 0.0)
+
+    @property
+    def _extent(self) -> float:
+        """The range of returns, as the user knows it or the log has it."""
+        of_log = self.answers.found(self._facts["extent"])
         lowest, highest = self.question.options.return_range or (of_log.lowest, of_log.highest)
-        return max(1.0 - mean, 0.0) * (highest - lowest)
+        return float(highest - lowest)
 
     def _unseen(self) -> FloatArray | None:
         """(S, A) what pairs that were hardly seen could do, of which no influence knows, DM's included."""

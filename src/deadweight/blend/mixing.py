@@ -52,7 +52,8 @@ CROSS_FITTED = "WDR cross-fitted"
 # From the fewest assumptions to the least variance; the first two never stand beside each other.
 ORDER = (CROSS_FITTED, "WDR", "LIN", "WIN3", "WIN2", "WIN1", "DM")
 # Products of ratios, which need enough effective episodes; the standard error of LIN is right with few.
-PRODUCTS = (CROSS_FITTED, "WDR", "WIN3", "WIN2")
+FULL_WEIGHTS = (CROSS_FITTED, "WDR")
+PRODUCTS = (*FULL_WEIGHTS, "WIN3", "WIN2")
 # What is left without a model, and where all reward comes last.
 BY_STEP, BY_EPISODE = WITHOUT_MODEL = ("WPDIS", "WIS")
 BASELINE = "BEHAVIOUR"
@@ -60,6 +61,8 @@ BASELINE = "BEHAVIOUR"
 SECOND_OPINION = "DM by default"
 # Fewer effective episodes than this carry no conclusion.
 FEW_EPISODES = 10.0
+# Where the mean of whole weights, which should be 1, lacks more than this, decisive episodes are missing.
+MOST_LACKING = 0.5
 # So many effective episodes have a variance that is twice what it seems.
 TWICE = 12.0
 # A difference of so many standard errors is bias, and where the model is known to be wrong.
@@ -102,7 +105,8 @@ class Evidence:
       shared_bias: of the model, by leaving out folds.
       model: whether the model may be used at all.
       late: all reward comes with the last step of episodes of different lengths.
-      missing: (1 - mean weight)+ of whole episodes, times the range of returns.
+      lacking: (1 - mean weight)+ of whole episodes.
+      extent: the range of returns.
       row_distance: what the row of weights alone allows for its distance from other estimates.
       left_out: estimates that may not be mixed: nothing says how sure they are.
       influences: (k,) of an episode on each estimate, where the mix is to have one.
@@ -121,7 +125,8 @@ class Evidence:
     shared_bias: float = 0.0
     model: bool = True
     late: bool = False
-    missing: float = 0.0
+    lacking: float = 0.0
+    extent: float = 0.0
     row_distance: float = 0.0
     left_out: tuple[str, ...] = ()
     influences: tuple[Influence, ...] = ()
@@ -129,10 +134,16 @@ class Evidence:
     rows: FloatArray | None = None
 
     @property
+    def missing(self) -> float:
+        """What episodes may hold that the log does not have."""
+        return self.lacking * self.extent
+
+    @property
     def order(self) -> list[str]:
         """The estimates that may be mixed, from the one that assumes least."""
         sizes = dict(zip(self.names, self.sizes.tolist(), strict=True))
         few = [name for name in PRODUCTS if name in sizes and sizes[name] < FEW_EPISODES]
+        few += FULL_WEIGHTS if self.lacking > MOST_LACKING else ()
         order = [name for name in ORDER if name in sizes and name not in (*self.left_out, *few)]
         if self.model and order:
             return order
@@ -265,7 +276,7 @@ class Mixture:
         return bool(np.sign(side) * distance > BACKED * math.sqrt(self.variance(linear)))
 
     @cached_property
-    def parts(self) -> tuple[Part, ...]:
+    def compared(self) -> tuple[Part, ...]:
         """The estimates with their shares, and what the interval allows for their distance from the mix."""
         parts = []
         for name in self.witnesses:
@@ -288,7 +299,7 @@ class Mixture:
         noisy = {name: self.beyond_noise(name) for name in self.witnesses}
         against = max(noisy, key=noisy.__getitem__)
         shared, missing = (0.0, evidence.missing) if self.by_weights else (abs(evidence.shared_bias), 0.0)
-        contradiction = max(*(part.beyond for part in self.parts), shared, missing)
+        contradiction = max(*(part.beyond for part in self.compared), shared, missing)
         # Influences take the propensities as known. Where they were counted in the same log, an estimate
         # follows the mean return less closely than its influence says: a gain is never surer than that mean.
         of_gain = max(self.variance(mix - mean), self.variance(mean))
@@ -304,7 +315,7 @@ class Mixture:
             shared_bias=shared,
             against=against if noisy[against] > 0.0 else None,
             baseline_error=min(gain),
-            parts=self.parts,
+            parts=self.compared,
             missing=missing,
             undetectable=self.undetectable if shares.get("DM", 0.0) > 0.0 else math.nan,
             skewness=self.skewness,

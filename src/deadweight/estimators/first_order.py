@@ -12,7 +12,7 @@ and :math:`\prod (1 + (\rho_u - 1))` to first order in what the policies differ 
 It is right if the model is, or if what the model misses is additive in past actions. Its variance grows with
 the square of the horizon where that of products grows exponentially; so it sees what actions do many steps
 later. What only shows in two actions together (their parity, say) it does not see. The derivation and its
-relatives are in docs/estimators.md.
+relatives are in docs/headline.md.
 """
 
 from __future__ import annotations

@@ -31,18 +31,10 @@ CHANGES: Mapping[str, Change] = {
     "without WIN3 and WIN2": without("WIN3", "WIN2"),
     "without LIN and windows": without("LIN", "WIN3", "WIN2"),
     "v_u not counted": lambda one: replace(one, unseen_variance=0.0),
-    "v_u counted once": lambda one: replace(one, unseen_variance=one.unseen_variance / 1.5),
     "folds not heard": lambda one: replace(one, shared_bias=0.0),
     "noise of weights as it seems": lambda one: replace(one, sizes=np.full(len(one.names), 1e12)),
-    "all effective episodes of LIN": lambda one: replace(one, sizes=_whole(one)),
     "a model that does not fit is kept": lambda one: replace(one, model=True),
 }
-
-
-def _whole(one: Evidence) -> Any:
-    return np.array(
-        [2.0 * size if name == "LIN" else size for name, size in zip(one.names, one.sizes, strict=True)]
-    )
 
 
 def evidence_from(kept: Mapping[str, Any]) -> Evidence:

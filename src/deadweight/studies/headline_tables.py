@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from deadweight.basics.atomic import write_text, writing
-from deadweight.blend.mixing import NORMAL
+from deadweight.blend.mixing import BIASED, NORMAL
 from deadweight.studies import headline_study
 from deadweight.studies.coverage_tables import markdown
 from deadweight.studies.headline_ablation import ablation
@@ -54,6 +54,7 @@ class Line:
       free, anchored: MSE of automatic drops over that of the undropped estimate, by name.
       kind: of the cell.
       lin, magic: MSE of LIN and of MAGIC over that of the best single estimate.
+      apart: share of the logs in which LIN is more than three standard errors away from DM.
     """
 
     cell: str
@@ -75,6 +76,7 @@ class Line:
     kind: Kind
     lin: float
     magic: float
+    apart: float
 
 
 def lines(out: Path, runs: int | None = None) -> list[Line]:
@@ -118,7 +120,18 @@ def _line(name: str, cell: Cell, made: list[dict[str, Any]]) -> Line:
         kind=cell.kind,
         lin=errors["LIN"] / errors[best],
         magic=errors["MAGIC"] / errors[best],
+        apart=float(np.mean([_sees_through(record["evidence"]) for record in made])),
     )
+
+
+def _sees_through(kept: dict[str, Any]) -> bool:
+    """Whether LIN is more than three standard errors away from DM, by their influences."""
+    names = kept["names"]
+    if "LIN" not in names:
+        return False
+    apart = np.eye(len(names))[names.index("LIN")] - np.eye(len(names))[names.index("DM")]
+    error = np.sqrt(max(float(apart @ np.array(kept["covariance"]) @ apart), 0.0))
+    return bool(abs(float(apart @ np.array(kept["values"]))) > BIASED * error > 0.0)
 
 
 def _width(found: Any, error: float) -> float:
@@ -207,11 +220,12 @@ def _rows(title: str, some: list[Line]) -> str:
     """The rows beside BLEND: do their intervals cover, and is the standard error of the model right?"""
     others = [one for one in ROWS if one != "BLEND"]
     heads = [title, *(f"coverage {one}" for one in others), "width WDRSIS"]
-    heads += ["standard error over sd, DM", "the same, root mean square"]
+    heads += ["standard error over sd, DM", "the same, root mean square", "LIN off DM"]
     rows = [
         [
             *(line.cell, *(f"{line.coverage[one]:.3f}" for one in others)),
             *(shown_width(line.width["WDRSIS"]), *(f"{ratio:.2f}" for ratio in line.noise)),
+            f"{line.apart:.3f}",
         ]
         for line in some
     ]
@@ -221,6 +235,7 @@ def _rows(title: str, some: list[Line]) -> str:
             *("**lowest coverage, geometric means**", *lowest),
             *(mean_width(line.width["WDRSIS"] for line in some),),
             *(f"{geometric(ratios):.2f}" for ratios in zip(*(line.noise for line in some), strict=True)),
+            "",
         ]
     )
     return markdown(heads, rows)
