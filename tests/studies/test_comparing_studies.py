@@ -56,7 +56,7 @@ def test_one_run_of_the_comparison_is_repeatable_and_its_table_has_every_cell():
 
 
 def test_real_kinds_come_last_and_are_a_group_of_their_own():
-    names = list(comparison_study._cells())
+    names = list(comparison_study.cells())
     real = [f"{name} x {count}" for count in comparison_study.COUNTS for name in comparison_study.REAL]
     assert names[-len(real) :] == real
     said = comparison_study.run("toxic dose x 5", 0)["said"]

@@ -235,7 +235,8 @@ StudyName = Annotated[
 ]
 StudyRuns = Annotated[int, typer.Option(min=2, help="Logs of each problem.")]
 StudyOnly = Annotated[
-    list[str] | None, typer.Option(help="A cell of headline, as its table calls it; again for another.")
+    list[str] | None,
+    typer.Option(help="A cell of headline, compare or improve by its name; again for another."),
 ]
 
 # Of `benchmark`.

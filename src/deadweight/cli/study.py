@@ -16,13 +16,11 @@ T = TypeVar("T")
 def study(name: str, runs: int, workers: int, out: Path, only: Sequence[str] = ()) -> None:
     """Make the runs that are not there yet, print the table, and write it beside them."""
     tables = {
+        **WITH_CELLS,
         "automatic": _automatic,
         "doubts": _doubts,
         "ends": _ends,
         "features": _features,
-        "headline": headline,
-        "improve": _improve,
-        "compare": _compare,
         "mixtures": _mixtures,
         "cuts": _cuts,
         "sepsis": _sepsis,
@@ -31,10 +29,12 @@ def study(name: str, runs: int, workers: int, out: Path, only: Sequence[str] = (
         raise OptionError(
             f"There is no study {name!r}.{did_you_mean(name, tables)}", fix=f"Studies: {', '.join(tables)}."
         )
-    if name == "headline":
-        headline(out / name, runs, workers, only)
+    if name in WITH_CELLS:
+        WITH_CELLS[name](out / name, runs, workers, only)
     elif only:
-        raise OptionError(f"--only chooses cells of headline; {name} has none.", fix="Leave --only out.")
+        raise OptionError(
+            f"--only chooses cells of {', '.join(WITH_CELLS)}; {name} has none.", fix="Leave --only out."
+        )
     else:
         tables[name](out / name, runs, workers)
 
@@ -76,36 +76,43 @@ def headline(folder: Path, runs: int, workers: int, only: Sequence[str] = ()) ->
     from deadweight.studies.headline_tables import write_headline
 
     known = headline_cells()
-    for name in only:
-        if name not in known:
-            raise OptionError(
-                f"headline has no cell {name!r}.{did_you_mean(name, known)}",
-                fix="A cell's name has its number of episodes, such as 'toxic dose, n = 400'.",
-            )
+    _check_cells("headline", only, known, "toxic dose, n = 400")
     total = len(only or known)
     for k, name in enumerate(cells_of(folder, runs, workers, only or None, say), start=1):
         say(f"{k} of {total} cells: {name}")
     tell(write_headline(folder, runs))
 
 
-def _improve(folder: Path, runs: int, workers: int) -> None:
-    from deadweight.studies.improvement_study import OURS, Line, markdown, study
+def _check_cells(study: str, only: Sequence[str], known: Iterable[str], example: str) -> None:
+    known = list(known)
+    for name in only:
+        if name not in known:
+            raise OptionError(
+                f"{study} has no cell {name!r}.{did_you_mean(name, known)}",
+                fix=f"A cell is named as in the table of the study, such as {example!r}.",
+            )
+
+
+def _improve(folder: Path, runs: int, workers: int, only: Sequence[str] = ()) -> None:
+    from deadweight.studies.improvement_study import OURS, Line, cells, markdown, study
 
     def words(line: Line) -> str:
         gain, worse = line.gain[OURS], line.worse[OURS]
         return f"{line.problem}: gain {gain:+.3g}, worse in {worse:.0%} of {line.runs} runs"
 
-    _show(folder, markdown(_told(study(folder, runs, workers, say), words)))
+    _check_cells("improve", only, cells(), "toxic dose")
+    _show(folder, markdown(_told(study(folder, runs, workers, say, only or None), words)))
 
 
-def _compare(folder: Path, runs: int, workers: int) -> None:
-    from deadweight.studies.comparison_study import Line, markdown, study
+def _compare(folder: Path, runs: int, workers: int, only: Sequence[str] = ()) -> None:
+    from deadweight.studies.comparison_study import Line, cells, markdown, study
 
     def words(line: Line) -> str:
         said = ", ".join(f"{name} {value:.2f}" for name, value in line.means.items())
         return f"{line.problem}, {line.policies} policies, {line.runs} logs: {said}"
 
-    _show(folder, markdown(_told(study(folder, runs, workers, say), words)))
+    _check_cells("compare", only, cells(), "toxic dose x 5")
+    _show(folder, markdown(_told(study(folder, runs, workers, say, only or None), words)))
 
 
 def _mixtures(folder: Path, runs: int, workers: int) -> None:
@@ -146,3 +153,7 @@ def _show(folder: Path, text: str) -> None:
     tell(text)
     with writing(folder / "table.md"):
         write_text(folder / "table.md", text)
+
+
+# Studies of which some cells can be asked for by name.
+WITH_CELLS = {"headline": headline, "improve": _improve, "compare": _compare}

@@ -7,7 +7,7 @@ stands what a user would do without it: an interval for each policy, at a level 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -107,8 +107,8 @@ def candidates(cell: StudyProblem, count: int, rng: np.random.Generator) -> list
 
 def run(name: str, number: int) -> dict[str, Any]:
     """What is said of one log, and whether it is true."""
-    cell, count = _cells()[name], int(name.rpartition(" x ")[2])
-    place = list(_cells()).index(name)
+    cell, count = cells()[name], int(name.rpartition(" x ")[2])
+    place = list(cells()).index(name)
     rng = np.random.default_rng([SEED, place, number])
     mdp = cell.problem.mdp
     drawn = [as_policy(probs, mdp) for probs in candidates(cell, count, rng)]
@@ -187,11 +187,15 @@ def _claims_alone(found: Comparison, name: str) -> bool:
 
 
 def study(
-    out: Path, runs: int, workers: int = 1, tell: Callable[[str], None] = lambda line: None
+    out: Path,
+    runs: int,
+    workers: int = 1,
+    tell: Callable[[str], None] = lambda line: None,
+    only: Iterable[str] | None = None,
 ) -> Iterator[Line]:
     """Lines of the table, one a cell, as they are finished."""
     kept = stores(out)
-    for name in make_runs(kept, run, runs, workers, tell):
+    for name in make_runs(kept, run, runs, workers, tell, only):
         made = [record["said"] for record in first_runs(kept[name], runs)]
         means = {column: float(np.mean([one[column] for one in made])) for column in COLUMNS}
         problem, _, count = name.rpartition(" x ")
@@ -200,7 +204,7 @@ def study(
 
 def stores(out: Path) -> Stores:
     """The store of every cell."""
-    return open_stores(out / "runs", "compare", _cells(), SEED, COUNTS, LEVEL, COUNTED)
+    return open_stores(out / "runs", "compare", cells(), SEED, COUNTS, LEVEL, COUNTED)
 
 
 def markdown(lines: list[Line]) -> str:
@@ -225,7 +229,8 @@ def _cells_of(means: dict[str, float]) -> list[str]:
 
 
 @cache
-def _cells() -> dict[str, StudyProblem]:
+def cells() -> dict[str, StudyProblem]:
+    """Every problem with every number of policies."""
     found = (*study_problems(), *hard_problems(), *fresh_problems(), *real_problems(REAL))
     known = {problem.name: problem for problem in found if isinstance(problem, StudyProblem)}
     named = {name: _named(known[name], name) for some in GROUPS.values() for name in some}

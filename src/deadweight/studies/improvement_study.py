@@ -8,7 +8,7 @@ problems the log hides what pays, or is sparse, or all reward comes late.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -160,11 +160,15 @@ class Line:
 
 
 def study(
-    out: Path, runs: int, workers: int = 1, tell: Callable[[str], None] = lambda line: None
+    out: Path,
+    runs: int,
+    workers: int = 1,
+    tell: Callable[[str], None] = lambda line: None,
+    only: Iterable[str] | None = None,
 ) -> Iterator[Line]:
     """Lines, one a problem, as they are finished; `tell` gets remarks on what was found."""
     kept = open_stores(out / "runs", "improve", cells(), SEED, VARIANTS)
-    for name in make_runs(kept, run, runs, workers, tell):
+    for name in make_runs(kept, run, runs, workers, tell, only):
         yield summarised(name, first_runs(kept[name], runs))
 
 
