@@ -24,8 +24,9 @@ def blend_table(name: str, mix: Blend, form: Format) -> Markup:
         ),
         note(
             "Estimates further up assume less, those further down vary less. Those without a share are there "
-            f"to object only. The interval of {name} allows for the largest contradiction, on both sides: "
-            "how far an estimate differs from it beyond noise.",
+            f"to object only. The interval of {name} allows for the largest number in the last column: by "
+            "how much an estimate differs beyond noise. That is half as much for a model that is shown to be "
+            "wrong, and all of the distance to LIN where LIN alone is not sure which policy is better.",
         ),
     )
 
