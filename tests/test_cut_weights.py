@@ -179,6 +179,15 @@ def test_the_influence_is_the_derivative_by_the_weight_of_an_episode(
         assert moved == pytest.approx(influence[episode] / (n * copies + 1), rel=5e-3, abs=1e-7)
 
 
+def test_lin_takes_no_part_where_rows_stand_for_many_others() -> None:
+    """Its standard error is right for what it is: a sum of ratios, not a sum of ratios times such numbers."""
+    shares = [
+        dw.estimate("BLEND", random_log(), PI_E, PI_B, gamma=GAMMA, cut_weights=cuts).shares
+        for cuts in ("state", None)
+    ]
+    assert ["LIN" in one for one in shares] == [False, True]
+
+
 def _hold_shares(known: ModelSteps, monkeypatch: pytest.MonkeyPatch) -> None:
     made = ModelSteps.__init__
 

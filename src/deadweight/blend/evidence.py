@@ -184,7 +184,7 @@ class Gatherer:
             late=answers.found(self._facts["timing"]).is_late,
             lacking=self._lacking,
             extent=self._extent,
-            left_out=("DM",) if has_given_model(question) or "WIN1" in estimates else (),
+            left_out=self._left_out,
             influences=tuple(estimates[name][1] for name in named),
             unseen=unseen,
             rows=None if joint.rows is None else in_log_order(joint.rows)[kept],
@@ -213,6 +213,12 @@ class Gatherer:
             sizes, alive = self.answers.found(self._facts["windows"]).ess, self._steps.alive
             return float(sizes @ alive[: len(sizes)] / alive.sum())
         return ess if name in _WEIGHTED else self.question.n
+
+    @property
+    def _left_out(self) -> tuple[str, ...]:
+        """What nothing tells the error of: values that were given, and LIN where rows stand for many."""
+        given = has_given_model(self.question) or "WIN1" in self._estimates
+        return (*(["DM"] if given else []), *(["LIN"] if self.question.cut_weights is not None else []))
 
     @property
     def _lacking(self) -> float:

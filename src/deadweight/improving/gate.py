@@ -11,8 +11,8 @@ that policy has never been judged on episodes it was not learnt from. The strict
 half, judged on the other.
 
 The model sees what an action does to the next state and reward, and nothing that states do not carry on:
-doses that add up, or a bill that comes later. Weights to first order do (`estimators/first_order.py`). So the same
-policies are judged on the same halves by LIN, less the mean return there, which is what LIN says of pi_b.
+doses that add up, or a bill that comes later. Weights to first order do (`estimators/first_order.py`). So the
+same policies are judged on the same halves by LIN, less the mean return there, which LIN says of pi_b.
 Where the two differ by more than chance and LIN is not sure of a gain, nothing is changed: the *veto*. The
 influence of the model on LIN's correction is left out, which rarely moves the error of their difference by
 more than a tenth, and makes it larger: the veto errs towards silence.
