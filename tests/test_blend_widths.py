@@ -107,7 +107,7 @@ def test_the_sides_of_what_is_turned_round_change_places(skewness: float, level:
 
 
 def evidence_of(third: float, size: float = 1e12) -> Evidence:
-    """One estimate of 100 episodes, with a standard error of 1 and this mean of cubes."""
+    """One estimate of 100 episodes, with a standard error of 1 and this standardised mean of cubes."""
     covariance, thirds = np.diag([1.0, 0.25, 0.25]), np.zeros((3, 3, 3))
     thirds[0, 0, 0] = third
     names = ("LIN", "DM", "BEHAVIOUR")
@@ -118,7 +118,7 @@ def evidence_of(third: float, size: float = 1e12) -> Evidence:
 
 @pytest.mark.parametrize("skewness", [-6.0, -2.9, 2.9, 6.0])
 def test_only_where_influences_are_very_skewed_sides_differ(skewness: float) -> None:
-    found = Mixture(evidence_of(skewness * 99.0**1.5)).at(0.95)  # a variance of 99 = n - 1
+    found = Mixture(evidence_of(skewness)).at(0.95)
     assert found.skewness == pytest.approx(skewness, rel=1e-9)
     sides = skew_factors(skewness, 100) if abs(skewness) > SKEWED else (1.0, 1.0)
     assert found.half_widths == pytest.approx([half_width(side, 0.0) for side in sides], rel=1e-9)
@@ -192,6 +192,32 @@ def test_rewards_of_another_sign_and_scale(kind: str, factor: float) -> None:
     assert other.flags == one.flags
     answer = first.verdict.answer
     assert second.verdict.answer == (answer if factor > 0 else TURNED[answer])
+
+
+@pytest.mark.parametrize("kind", LOGS)
+@pytest.mark.parametrize("factor", [1e-110, 1e-60, 1e60, 1e103])
+def test_rewards_of_any_size_have_the_same_sides(kind: str, factor: float) -> None:
+    """Third powers of influences would leave the range of numbers."""
+    log, pi_e, pi_b = LOGS[kind]
+    one, other = (
+        dw.estimate("BLEND", scaled, pi_e, pi_b, **settings(kind)).blend
+        for scaled in (log, with_rewards(log, factor * log.rewards))
+    )
+    assert other.skewness == pytest.approx(one.skewness, rel=1e-8)
+    if set(one.shares) == set(other.shares):  # the check of the model has an absolute floor
+        assert other.half_widths == pytest.approx([factor * half for half in one.half_widths], rel=1e-8)
+
+
+def test_a_thousand_conversions_are_not_a_few_episodes() -> None:
+    """Rare rewards of one size have skewed influences, and next to no effect on the sides of a long log."""
+    rng = np.random.default_rng(0)
+    n = 30_000
+    actions = rng.integers(0, 2, n)
+    rewards = (rng.random(n) < np.where(actions == 1, 0.06, 0.03)).astype(float)
+    log = dw.Trajectories(np.zeros(n, int), actions, rewards, np.arange(n + 1))
+    found = dw.estimate("BLEND", log, [[0.2, 0.8]], [[0.5, 0.5]])
+    assert found.blend.skewness > SKEWED
+    assert "heavy-reward" not in found.flags
 
 
 # --- weights alone ----------------------------------------------------------------------------------------
@@ -276,7 +302,8 @@ def test_an_allowance_for_the_decisive_action_that_is_absent() -> None:
     """Nobody begins with action 1: the weights add up to .27 of what they should, returns are from 1 to 1."""
     log = model_fail(60, 1, share=0.0)
     rho = (PI_E / PI_B)[0][log.actions].reshape(-1, 2)
-    lacking = 1.0 - rho.prod(axis=1).mean()
+    weights = rho.prod(axis=1)
+    lacking = 1.0 - weights.mean() - weights.std() / np.sqrt(60)  # and one standard error
     assert lacking > 0.5
     evidence = gather(ask(log, PI_E, PI_B))
     assert evidence.missing == 0.0  # all returns are 1, as far as the log knows

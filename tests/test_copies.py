@@ -171,6 +171,32 @@ def test_real_rewards_show_a_single_copy() -> None:
     assert not found_in(with_copies(single, 0.5, 0), COIN).found, "of one step nothing is told"
 
 
+def test_those_who_bought_nothing_are_no_copies() -> None:
+    """One in ten buys, for an amount in cents; the others are alike because nothing happened."""
+    rng = np.random.default_rng(5)
+    n = 4000
+    buys = np.repeat(rng.random(n) < 0.1, 3)
+    rewards = np.where(buys, rng.lognormal(3.0, 1.0, 3 * n).round(2), 0.0)
+    log = dw.Trajectories(
+        rng.integers(0, 3, 3 * n), rng.integers(0, 2, 3 * n), rewards, np.arange(n + 1) * 3, time_limit=3
+    )
+    pi = np.full((3, 2), 0.5)
+    assert not found_in(log, pi).found
+    assert found_in(with_copies(log, 0.05, 0), pi).found
+
+
+def test_nothing_is_learnt_from_copies() -> None:
+    """Halves that share episodes would judge what was learnt from them."""
+    rng = np.random.default_rng(3)
+    log = dw.Trajectories(
+        rng.integers(0, 6, 800), rng.integers(0, 3, 800), rng.normal(size=800), np.arange(201) * 4
+    )
+    found = dw.improve(log.select(np.tile(np.arange(200), 10)), np.full((6, 3), 1 / 3))
+    assert found.gate.lower > 0, "the gate alone would let it through"
+    assert found.answer == "no change"
+    assert any("than chance allows" in reason for reason in found.reasons)
+
+
 def test_a_verdict_on_copies_is_not_sound() -> None:
     log = with_copies(coins(1000, 4, real=True), 0.2, 4)
     ev = dw.evaluate(log, [[0.4, 0.6]] * 2, COIN)

@@ -12,7 +12,7 @@ from scipy.stats import binom
 
 import deadweight as dw
 from deadweight.diagnostics.infinite_variance import second_moment
-from deadweight.diagnostics.mean_weight import stated_policy
+from deadweight.diagnostics.mean_weight import is_contradicted, stated_policy
 from deadweight.io.stream import open_stream
 from deadweight.question.asking import ask
 from deadweight.question.ratio_check import FALSE_ALARMS, Stated
@@ -162,3 +162,43 @@ def test_a_stream_says_the_same(tmp_path: Path) -> None:
         assert stream[name].flags == memory[name].flags
     assert stream["WPDIS"].mean_weight_z == pytest.approx(memory["WPDIS"].mean_weight_z, rel=1e-9)
     assert "behaviour-miscalibrated" in memory["BLEND"].flags
+
+
+def looking(kind: str, seed: int, n: int, shape: tuple[int, int]) -> dw.Trajectories:
+    """Logged probabilities that depend on more than the state: the last action, or how ill somebody is."""
+    states, actions = shape
+    rng = np.random.default_rng(seed)
+    base = rng.dirichlet(np.full(actions, 2.0), states)
+    episodes, logged = [], []
+    for _ in range(n):
+        severity, last, steps, chances = rng.normal(), int(rng.integers(actions)), [], []
+        for _ in range(6):
+            s = int(rng.integers(states))
+            if kind == "sticky":
+                p = np.where(np.arange(actions) == last, 0.9, 0.1 / (actions - 1))
+            else:
+                p = base[s] * np.exp(3.0 * severity * np.arange(actions))
+                p /= p.sum()
+            last = int(rng.choice(actions, p=p))
+            steps.append((s, last, float(rng.normal())))
+            chances.append(float(p[last]))
+        episodes.append(steps)
+        logged.append(chances)
+    return dw.Trajectories.from_episodes(episodes, propensities=logged, time_limit=6)
+
+
+@pytest.mark.parametrize("kind", ["sticky", "severity"])
+@pytest.mark.parametrize("shape", [(30, 3), (3, 2)])
+def test_exact_probabilities_that_depend_on_more_than_the_state(kind: str, shape: tuple[int, int]) -> None:
+    """Of rare ones few are seen, so that those which are stand for more than they are."""
+    pi_e = np.full(shape, 1.0 / shape[1])
+    found = halved = 0
+    for seed in range(10):
+        log = looking(kind, seed, 150, shape)
+        table = dw.evaluate(log, pi_e, None, ["BEHAVIOUR", "WPDIS", "BLEND"], background=False)
+        flags = {flag for name in table for flag in table[name].flags}
+        found += bool(flags & {"mean-weight", "behaviour-miscalibrated"})
+        wrong = np.where(log.actions == 0, log.propensities / 2, log.propensities)
+        halved += is_contradicted(ask(log.with_propensities(wrong), pi_e))
+    assert found == 0
+    assert halved >= 6

@@ -287,6 +287,7 @@ def gather(log: Log, pi_e: Policy, pi_b: Policy, gamma: float = 1) -> Evidence:
     if ess < 10:
         distances.append(abs(found["WPDIS"][0] - everyone.value))
     mean_weight = sum(row[-1] for row in plain) / n
+    mean_weight += mean_weight * sqrt(max(1 / ess - 1 / n, 0)) if ess > 0 else 0  # and one standard error
     return Evidence(
         {name: value for name, (value, _) in found.items()},
         {name: influence for name, (_, influence) in found.items()},

@@ -104,7 +104,8 @@ class ModelCheck:
     def finish(self, difference: Moments, returns: Moments) -> Misfit:
         """The finding."""
         gap = self.fit.value - returns.mean
-        if abs(gap) <= ROUNDING * max(1.0, abs(returns.mean)):
+        size = max(abs(returns.mean), returns.std_error * math.sqrt(self.n) if self.n > 1 else 0.0)
+        if abs(gap) <= ROUNDING * size:
             z = 0.0
         else:
             error = max(difference.std_error, LEAST_SHARE * returns.std_error)

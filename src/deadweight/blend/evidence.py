@@ -10,9 +10,10 @@ as known have no standard error, so that WIN1 (`deadweight.answers.known_values`
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -21,8 +22,9 @@ from deadweight.answers.given_model import has_given_model
 from deadweight.answers.influences import Job, one_pass
 from deadweight.answers.known_values import known_values
 from deadweight.answers.plans import plan_of
+from deadweight.basics.arithmetic import divide
 from deadweight.basics.progress import unforeseen_passes
-from deadweight.blend.mixing import BY_EPISODE, BY_STEP, CROSS_FITTED, SECOND_OPINION, Evidence
+from deadweight.blend.mixing import BY_EPISODE, BY_STEP, ROUNDING, SECOND_OPINION, WHOLE_WEIGHTS, Evidence
 from deadweight.estimators import names
 from deadweight.estimators.direct import DirectByRow, Episodes, Together
 from deadweight.estimators.family import Summed
@@ -46,8 +48,6 @@ from deadweight.values.crossfit import FOLDS
 from deadweight.values.hardly_seen import SquaresByState, Surprise
 
 WINDOWS = tuple(one.name for one in names.WINDOWS)
-# What weights of whole episodes carry.
-_WEIGHTED = (CROSS_FITTED, "WDR", BY_STEP, BY_EPISODE)
 
 
 def gather(question: Question, answers: Answers | None = None) -> Evidence:
@@ -123,8 +123,15 @@ class Gatherer:
     @property
     def job(self) -> Job:
         """What is to be done in the second pass."""
-        summarise = joint_rows if self.question.keeps_influences else joint_moments
+        summarise = partial(joint_moments, self._unit, self.question.keeps_influences)
         return Job([influence for _, influence in self._estimates.values()], summarise, self._keep)
+
+    @property
+    def _unit(self) -> float:
+        """A power of two of the size of returns, in which no third moment leaves the range of numbers."""
+        extent = self.answers.found(self._facts["extent"])
+        largest = max(abs(extent.lowest), abs(extent.highest))
+        return math.ldexp(1.0, math.frexp(largest)[1]) if 0.0 < largest < math.inf else 1.0
 
     def _keep(self, joint: Joint) -> None:
         self._joint = joint
@@ -165,7 +172,7 @@ class Gatherer:
             one_pass(question, [self.job])
         assert self._joint is not None
         joint, ess = self._joint, answers.ess(self.plans[BY_STEP]) or 0.0
-        covariance = joint.moments.covariance_of_means
+        covariance = joint.moments.covariance_of_means * self._unit**2
         kept = self._finite(covariance)
         named = tuple(list(estimates)[place] for place in kept)
         unseen = self._unseen()
@@ -176,7 +183,7 @@ class Gatherer:
             np.array([self._size(name, ess) for name in named]),
             question.n,
             ess,
-            thirds=joint.thirds[np.ix_(kept, kept, kept)] / question.n if question.n > 1 else None,
+            thirds=joint.standardised[np.ix_(kept, kept, kept)] if question.n > 1 else None,
             unseen_variance=0.0 if unseen is None else float(np.square(unseen).sum()),
             shared_bias=self._shared_bias(),
             # Without other episodes to check it by, or any that acts like the new policy, a model is a guess.
@@ -212,7 +219,7 @@ class Gatherer:
         if name in WINDOWS:  # of the longest, on average over the steps that pi_e reaches
             sizes, alive = self.answers.found(self._facts["windows"]).ess, self._steps.alive
             return float(sizes @ alive[: len(sizes)] / alive.sum())
-        return ess if name in _WEIGHTED else self.question.n
+        return ess if name in WHOLE_WEIGHTS else self.question.n
 
     @property
     def _left_out(self) -> tuple[str, ...]:
@@ -222,9 +229,10 @@ class Gatherer:
 
     @property
     def _lacking(self) -> float:
-        """By how much the mean of the weights of whole episodes falls short of 1."""
-        (sums,) = self.answers.sums(self.plans[BY_EPISODE]).groups
-        return max(1.0 - float(scale(sums.weight, sums.shift)[0]) / self.question.n, 0.0)
+        """By how much the mean of the weights of whole episodes, and its standard error, fall short of 1."""
+        (sums,), n = self.answers.sums(self.plans[BY_EPISODE]).groups, self.question.n
+        mean, ess = float(scale(sums.weight, sums.shift)[0]) / n, self.answers.ess(self.plans[BY_STEP]) or n
+        return max(1.0 - mean * (1.0 + math.sqrt(max(1.0 / ess - 1.0 / n, 0.0))), 0.0)
 
     @property
     def _extent(self) -> float:
@@ -250,7 +258,9 @@ class Gatherer:
             without = [float(fitted.model.d0 @ fitted.v[0]) for fitted in fits]
         else:
             return 0.0
-        return float((len(without) - 1) * (np.mean(without) - self._estimates["DM"][0]))
+        direct = self._estimates["DM"][0]
+        bias = float((len(without) - 1) * (np.mean(without) - direct))
+        return bias if abs(bias) > ROUNDING * abs(direct) else 0.0
 
 
 class WalkedSurprise(Surprise):
@@ -292,9 +302,9 @@ class Joint:
     """Joint moments of influences, up to the third, and where wanted the influences themselves; merges.
 
     Attributes:
-      moments: up to the second.
-      thirds: (k, k, k) sums of the products of three deviations.
-      rows: numbered by episode; None where nobody wants them.
+      moments: up to the second, in some unit.
+      thirds: (k, k, k) sums of the products of three deviations, likewise.
+      rows: numbered by episode, as they are; None where nobody wants them.
     """
 
     moments: CoMoments
@@ -309,6 +319,14 @@ class Joint:
         pairs = (deviations[:, None] * deviations[None]).reshape(k * k, -1)
         return cls(moments, (pairs @ deviations.T).reshape(k, k, k), rows)
 
+    @property
+    def standardised(self) -> FloatArray:
+        """(k, k, k) means of the products of three deviations, each in its own standard deviation."""
+        n = self.moments.n
+        deviation = np.sqrt(np.maximum(np.diag(self.moments.covariance_of_means), 0.0) * (n - 1))
+        cube = np.multiply.outer(np.multiply.outer(deviation, deviation), deviation)
+        return divide(self.thirds / n, cube)
+
     def merge(self, other: Joint) -> Joint:
         """Of the episodes of both."""
         a, b, n = self.moments, other.moments, self.moments.n + other.moments.n
@@ -321,11 +339,6 @@ class Joint:
         return Joint(a.merge(b), self.thirds + other.thirds + crossed + between, rows)
 
 
-def joint_moments(values: FloatArray, block: Block) -> Joint:
-    """Joint moments of the influences of a block."""
-    return Joint.of(values)
-
-
-def joint_rows(values: FloatArray, block: Block) -> Joint:
-    """The same with the influences."""
-    return Joint.of(values, numbered(block, values.copy()))
+def joint_moments(unit: float, keeps: bool, values: FloatArray, block: Block) -> Joint:
+    """Joint moments of the influences of a block, with the influences where a question keeps them."""
+    return Joint.of(values / unit, numbered(block, values.copy()) if keeps else None)

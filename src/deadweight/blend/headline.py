@@ -20,7 +20,6 @@ from deadweight.blend.mixing import (
     CROSS_FITTED,
     ROUNDING,
     SECOND_OPINION,
-    SKEWED,
     WITHOUT_MODEL,
     Evidence,
     Mixture,
@@ -103,7 +102,7 @@ def blend_estimate(
         "model-misfit": misfits,
         "confounded-model": confounded,
         "missing-weight": blend.missing > MUCH * blend.half_width,
-        "heavy-reward": abs(blend.skewness) > SKEWED,
+        "heavy-reward": max(blend.skewed) > WORTH_A_WORD * blend.half_width,
         "contradicted": blend.against is not None,
     }
     return Estimate(
@@ -149,8 +148,8 @@ def _bounds(blend: Blend) -> Interval:
     return Interval(
         blend.value - below,
         blend.value + above,
-        blend.half_width - blend.contradiction,
-        blend.contradiction,
+        blend.half_width - (allowed := blend.contradiction if math.isfinite(blend.half_width) else 0.0),
+        allowed,
         kind="blend",
         covers="V(pi_e)",
         centre=blend.value,
@@ -260,6 +259,8 @@ def next_step(answer: str, difference: float, half: float, blend: Blend, n: int)
     needed = episodes_needed(difference, half, blend.contradiction, n)
     if needed is not None:
         return more_episodes(needed, n)
+    if difference == 0.0 == blend.contradiction:
+        return "The log shows no difference at all: see whether what the policies differ in occurs in it."
     cause = _cause(blend)
     if cause == MISSING:
         return "Log more episodes, best with an old policy that acts more like the new one."

@@ -56,6 +56,8 @@ FULL_WEIGHTS = (CROSS_FITTED, "WDR")
 PRODUCTS = (*FULL_WEIGHTS, "WIN3", "WIN2")
 # What is left without a model, and where all reward comes last.
 BY_STEP, BY_EPISODE = WITHOUT_MODEL = ("WPDIS", "WIS")
+# All that weights of whole episodes carry.
+WHOLE_WEIGHTS = (*FULL_WEIGHTS, *WITHOUT_MODEL)
 BASELINE = "BEHAVIOUR"
 # The default's value of the start, where another model has learned from the same features.
 SECOND_OPINION = "DM by default"
@@ -100,12 +102,13 @@ class Evidence:
       sizes: (k,) effective episodes behind each.
       n: episodes.
       ess: effective sample size of the weights of whole episodes.
-      thirds: (k, k, k) means of the products of three influences; None for a single episode.
+      thirds: (k, k, k) means of the products of three influences, each in its standard deviation; None for a
+        single episode.
       unseen_variance: of what the model hardly saw.
       shared_bias: of the model, by leaving out folds.
       model: whether the model may be used at all.
       late: all reward comes with the last step of episodes of different lengths.
-      lacking: (1 - mean weight)+ of whole episodes.
+      lacking: by how much the mean weight of whole episodes is less than 1, beyond one standard error.
       extent: the range of returns.
       row_distance: what the row of weights alone allows for its distance from other estimates.
       left_out: estimates that may not be mixed: nothing says how sure they are.
@@ -242,11 +245,11 @@ class Mixture:
     @cached_property
     def skewness(self) -> float:
         """Of the influences on the mix; nan where there is no telling."""
-        thirds, mix = self.evidence.thirds, self.mix
-        variance = float(mix @ self.evidence.covariance @ mix) * (self.evidence.n - 1)
-        if thirds is None or not variance > 0.0:
+        thirds = self.evidence.thirds
+        if thirds is None or not self.std_error > 0.0:
             return math.nan
-        return float(((thirds @ mix) @ mix) @ mix) / math.sqrt(variance) ** 3
+        mix = self.mix * np.sqrt(np.maximum(np.diag(self.evidence.covariance), 0.0)) / self.std_error
+        return float(((thirds @ mix) @ mix) @ mix)
 
     @cached_property
     def is_sparse(self) -> bool:

@@ -4,9 +4,9 @@ r"""Do the weights average 1, as they must if the old policy's probabilities are
 
 where w is the whole weight of an episode, at its end. Weights are skewed: a log without the few episodes that
 have large ones has a mean far below 1 *and* a small spread, so that its own standard error cries wolf. Where
-states have labels, E[w^2] is that of the fitted model with the old policy as it was stated. Elsewhere the
-sample's own error has to do, and only where the tail of the weights is light. Where a mean of 0 would be no
-surprise nothing can be said.
+states have labels, E[w^2] is that of the fitted model with the old policy as it was stated; nothing is said
+where logged probabilities vary within state and action. Elsewhere the sample's own error has to do, and only
+where the tail of the weights is light. Where a mean of 0 would be no surprise nothing can be said.
 
 A wrong probability shows up earlier state by state (`deadweight.question.ratio_check`). The mean of whole
 weights also sees actions that depend on each other within an episode, and episodes that are missing.
@@ -38,6 +38,8 @@ LIGHT_TAIL = 0.5
 def mean_weight_z(answers: Answers, weighting: Weighting) -> float | None:
     """How many standard errors the mean of whole weights is away from 1; None where nothing can be said."""
     question, weights = answers.question, answers.weights_of(weighting)
+    if question.parts.has_states and stated_policy(question).varies:
+        return None  # neither a model nor a few effective episodes tell what the old policy looked at
     if has_model(question, weighting):
         with np.errstate(over="ignore"):
             mean = float(scale(weights.weight, weights.shift)[0]) / question.n

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from deadweight.answers.answering import Answers
 from deadweight.answers.plans import FEW_EPISODES, Plan
-from deadweight.blend.mixing import CROSS_FITTED
+from deadweight.blend.mixing import WHOLE_WEIGHTS
 from deadweight.diagnostics.infinite_variance import has_infinite_variance
 from deadweight.diagnostics.mean_weight import FAR_FROM_ONE, mean_weight_z
 from deadweight.diagnostics.pareto import LargestWeights
@@ -24,8 +24,6 @@ from deadweight.sums.weighting import Weighting
 
 # Share of a mix below which the flags of one of its parts do not concern it.
 SMALL_SHARE = 0.01
-# The parts of a mix that have all ratios.
-UNDROPPED = ("WDR", CROSS_FITTED, "WPDIS", "WIS")
 
 
 def watched(question: Question, plans: Iterable[Plan]) -> list[Summed]:
@@ -55,7 +53,7 @@ def weight_flags(answers: Answers, plan: Plan) -> list[str]:
 
 def flags_of_full_weights(answers: Answers, shares: Mapping[str, float]) -> list[str]:
     """Flags of a mix: those of the full weights where they have a share in it."""
-    share = sum(shares.get(name, 0.0) for name in UNDROPPED)
+    share = sum(shares.get(name, 0.0) for name in WHOLE_WEIGHTS)
     weighting = NOTHING_DROPPED.weighting(answers.question.pair)
     found = _flags_of(answers, weighting, NOTHING_DROPPED) if share >= SMALL_SHARE else []
     return [*found, "low-ess-undropped"] if undropped_size(answers) < FEW_EPISODES else found

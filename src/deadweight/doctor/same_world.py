@@ -72,9 +72,16 @@ def looked_at_more(case: Case) -> Found | None:
     to_go = earned[log.offsets[1:] - 1][episode] - earned + log.rewards
     visits = sums_by(log.states, None, log.n_states)
     worth = np.append(divide(sums_by(log.states, to_go, log.n_states), visits), 0.0)  # of -1: nothing
+    # Of a step whose outcome was cut off nobody knows what follows.
+    known = np.ones(log.n_steps, dtype=bool)
+    last = log.offsets[1:] - 1
+    known[last] = log.terminated | (log.next_states[last] >= 0)
+    differs &= known
     brought = log.rewards + worth[log.next_states]
-    errors = (brought - (seen.sums(brought) / seen.count)[of])[differs]
-    number, x = seen.count[of][differs], (logs - mean[of])[differs]
+    number = np.maximum(seen.sums(known), 1.0)
+    errors = (brought - (seen.sums(np.where(known, brought, 0.0)) / number)[of])[differs]
+    mean = seen.sums(np.where(known, logs, 0.0)) / number
+    number, x = np.maximum(number, 2.0)[of][differs], (logs - mean[of])[differs]
     keys = episode[differs] * log.n_actions + log.actions[differs]
     found = Confounding.of(slope_sums(keys, x, errors, number / (number - 1), log.n_actions))
     if not found.found:

@@ -10,6 +10,7 @@ import numpy as np
 from deadweight.answers.answering import Answers
 from deadweight.answers.confounding import confounding_of
 from deadweight.answers.misfit import check_model
+from deadweight.diagnostics.copied_episodes import contents_of, copies_of
 from deadweight.errors import EstimationError, OptionError
 from deadweight.estimate import evaluate
 from deadweight.improving import words
@@ -217,6 +218,8 @@ def _outcome(
         return replace(outcome, refused=FLAGS["mixed-worlds"])
     if _is_confounded(question):
         return replace(outcome, refused=FLAGS["confounded-model"])
+    if _has_copies(question):  # halves that share episodes judge what was learnt from them
+        return replace(outcome, refused=FLAGS["copies"])
     misfit = check_model(question)
     if misfit is not None and misfit.found:
         doubt = f"{misfit.reason} What is learnt from such a model is not to be trusted."
@@ -231,6 +234,13 @@ def _is_confounded(question: Question) -> bool:
     logged = replace(question.pair, pi_e=question.pi_b, pi_b=None)
     found = confounding_of(Answers(replace(question, pair=logged), ()))
     return found is not None and found.found
+
+
+def _has_copies(question: Question) -> bool:
+    answers = Answers(question, ())
+    answers.sum(contents_of(question))
+    copies = copies_of(answers)
+    return copies is not None and copies.found
 
 
 def _gate(found: Judgement, kind: str, level: float) -> Gate:

@@ -5,11 +5,17 @@ p(a | s). Whatever these visits depend on, a share h of them is (Chernoff) no mo
 
 .. math:: \exp(-N(s) \, KL(h \,\|\, p)), \qquad KL = h \log(h / p) + (1 - h) \log((1 - h) / (1 - p))
 
-Logged probabilities are known of actions that were taken, and may vary within (s, a): p is then their
-harmonic mean, since E[1_a / p] = 1 also where p depends on more than the state.
+Logged probabilities are known of actions that were taken. Where they vary within (s, a) none of them stands
+for the others, and what was not taken is not known: then
 
-Many pairs that were seen a few times each tell something together: those of one action, and all of them in
-the direction that matters:
+.. math:: M = \prod_t \left( 1 + c \left( \frac{1_a}{p_t} - 1 \right) \right)
+
+over the visits of a state, or of all states, is a fair bet on action a, whatever p depends on: its mean is 1,
+and it exceeds k in no more than one of k logs (Ville). The mean over some shares c is such a bet as well. It
+finds probabilities that are too small; of those that are too large it says nothing.
+
+Elsewhere many pairs that were seen a few times each tell something together: those of one action, and all of
+them in the direction that matters:
 
 .. math:: z_1 = \text{mean}_i \sum_t (\rho_{it} - 1) \;/\; \text{its standard error}
 
@@ -47,8 +53,10 @@ MOST_OF_TABLE = 4.0
 FALSE_ALARMS = 1e-3
 # Smaller probabilities are taken for this one, whose inverse can be squared.
 LEAST = 1e-150
-# Variance of 1 / p within a pair, relative to its mean squared, above which a state is left out.
-MOST_VARIATION = 1.0
+# Relative variance of 1 / p within a pair beyond rounding.
+VARIES = 1e-9
+# Shares of what there is that are bet on an action.
+BETS = (0.02, 0.05, 0.1, 0.2, 0.4)
 # Variance of how often an action is taken from which on its distribution is nearly normal.
 ENOUGH = 5.0
 ALMOST_ONE = 1.0 - 1e-12
@@ -72,7 +80,7 @@ def z_of_question(question: Question) -> float:
 
 @dataclass(frozen=True)
 class InverseProbabilities:
-    """By state and action: visits, and the sums of 1 / p and of 1 / p^2 over the logged probabilities p."""
+    """By state and action: visits, sums of 1 / p and of 1 / p^2 over logged probabilities, and won bets."""
 
     n_actions: int
 
@@ -86,7 +94,8 @@ class InverseProbabilities:
         alive = np.ones((block.n, block.horizon), dtype=bool) if block.alive is None else block.alive
         assert block.log.propensities is not None
         inverse = 1.0 / np.maximum(block.take(block.log.propensities, 1.0)[alive], LEAST)
-        return KeyedSums.of(block.pairs(self.n_actions)[alive], 1.0, inverse, np.square(inverse))
+        won = (np.log1p(c * (inverse - 1.0)) - math.log1p(-c) for c in BETS)
+        return KeyedSums.of(block.pairs(self.n_actions)[alive], 1.0, inverse, np.square(inverse), *won)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,24 +107,28 @@ class Stated:
       probs: (S, A) stated probabilities; where only those of logged actions are known, the harmonic mean of a
         pair's, and 1 / (visits + 1) for an action that was never taken.
       inverse, squares: (S, A) sums of 1 / p and of 1 / p^2 over logged probabilities; None for a table.
+      won: (bets, S, A) logarithms of what bets on actions that were taken have won, over not having won.
     """
 
     taken: FloatArray
     probs: FloatArray
     inverse: FloatArray | None = None
     squares: FloatArray | None = None
+    won: FloatArray | None = None
 
     @classmethod
     def of_logged(cls, sums: KeyedSums, shape: tuple[int, int]) -> Stated:
         """Of logged probabilities."""
-        taken, inverse, squares = (sums_by(sums.keys, one, shape[0] * shape[1]) for one in sums.sums)
-        taken, inverse, squares = (one.reshape(shape) for one in (taken, inverse, squares))
+        columns = [sums_by(sums.keys, one, shape[0] * shape[1]).reshape(shape) for one in sums.sums]
+        taken, inverse, squares, *won = columns
         unseen = 1.0 / (taken.sum(axis=1, keepdims=True) + 1.0)
         means = np.minimum(divide(taken, inverse), 1.0)
-        return cls(taken, np.where(taken > 0, means, unseen), inverse, squares)
+        return cls(taken, np.where(taken > 0, means, unseen), inverse, squares, np.stack(won))
 
     def is_contradicted(self, pi_e: FloatArray | None) -> bool:
         """Whether what was done contradicts it; pi_e is (S, A), None where it is not known of all actions."""
+        if self.varies:
+            return self._is_outbet
         surprise = self._surprise()
         if surprise.size and surprise.max() > np.log(2 * surprise.size / FALSE_ALARMS):
             return True
@@ -123,20 +136,27 @@ class Stated:
         return by_action or (pi_e is not None and abs(self._ratio_z(pi_e)) > MOST_OF_TABLE)
 
     @cached_property
-    def _steady(self) -> FloatArray:
-        """`taken`, without states in which logged probabilities vary wildly.
-
-        What was not taken may have been as good as impossible at one visit and likely at another: no sum over
-        what was taken tells.
-        """
+    def varies(self) -> bool:
+        """Whether logged probabilities of one pair differ."""
         if self.inverse is None or self.squares is None:
-            return self.taken
-        wild = self.taken * self.squares > (1.0 + MOST_VARIATION) * np.square(self.inverse)
-        return np.where(wild.any(axis=1, keepdims=True), 0.0, self.taken)
+            return False
+        return bool((self.taken * self.squares > (1.0 + VARIES) * np.square(self.inverse)).any())
+
+    @property
+    def _is_outbet(self) -> bool:
+        """Whether a bet on an action, in a state or in all of them, has won more than chance allows."""
+        assert self.won is not None
+        visits, lost = self.taken.sum(axis=1)[:, None], np.log1p(-np.array(BETS))[:, None, None]
+        by_pair = self.won + visits * lost  # (bets, S, A)
+        for bets in (by_pair, by_pair.sum(axis=1)):
+            best = np.logaddexp.reduce(bets, axis=0) - math.log(len(BETS))
+            if best.size and best.max() > math.log(2 * best.size / FALSE_ALARMS):
+                return True
+        return False
 
     def _surprise(self) -> FloatArray:
         """(pairs,) - log of a bound of the chance that an action is taken so much more, or less, often."""
-        taken = self._steady
+        taken = self.taken
         visits = np.broadcast_to(taken.sum(axis=1, keepdims=True), taken.shape)
         tested = visits > 0 if self.inverse is None else taken > 0
         visits, p = visits[tested], self.probs[tested]
@@ -144,23 +164,15 @@ class Stated:
         with np.errstate(divide="ignore", invalid="ignore"):
             more = np.where(share > 0, share * np.log(share / p), 0.0)
             less = np.where(share < 1, (1.0 - share) * np.log((1.0 - share) / (1.0 - p)), 0.0)
-        surprise: FloatArray = visits * (more + less) / self._inflation[tested]
+        surprise: FloatArray = visits * (more + less)
         return surprise
-
-    @cached_property
-    def _inflation(self) -> FloatArray:
-        """(S, A) how much more the sum of 1 / p over what was taken varies where p does, at least 1."""
-        if self.inverse is None or self.squares is None:
-            return np.ones_like(self.taken)
-        spread = divide(self.taken * self.squares, np.square(self.inverse)) - 1.0
-        return 1.0 + divide(np.maximum(spread, 0.0), 1.0 - self.probs)
 
     def _action_z(self) -> FloatArray:
         """(A,) how much more often each action was taken than stated, over all states, in standard errors.
 
         Logged probabilities are known where an action was taken, and say how often if at all.
         """
-        taken = self._steady
+        taken = self.taken
         visits = np.broadcast_to(taken.sum(axis=1, keepdims=True), taken.shape)
         mean = visits * self.probs
         square = mean * (1.0 - self.probs) + np.square(mean)
@@ -168,18 +180,15 @@ class Stated:
             there = taken > 0
             some = np.where(there, -np.expm1(visits * np.log1p(-np.minimum(self.probs, ALMOST_ONE))), 1.0)
             mean, square = np.where(there, mean / some, 0.0), np.where(there, square / some, 0.0)
-        variance = ((square - np.square(mean)) * self._inflation).sum(axis=0)
+        variance = (square - np.square(mean)).sum(axis=0)
         enough = variance >= ENOUGH
         return divide((taken - mean).sum(axis=0), np.sqrt(np.where(enough, variance, np.inf)))
 
     def _ratio_z(self, pi_e: FloatArray) -> float:
         """z_1, with the variance that ratios must have by the stated probabilities."""
-        taken, ratios = self._steady, divide(pi_e, self.probs)
+        taken, ratios = self.taken, divide(pi_e, self.probs)
         visits = taken.sum(axis=1, keepdims=True)
         squares = visits * self.chi_squares(pi_e)
-        if self.inverse is not None and self.squares is not None:  # p may vary within a pair
-            logged = np.square(pi_e) * self.squares - 2.0 * pi_e * self.inverse + self.taken
-            squares = np.where(taken > 0, np.maximum(squares, logged), squares)
         steps, expected = float(visits.sum()), pi_e * (self.probs > 0)
         total = float((ratios * taken - expected * visits).sum())
         return z_from_one(1.0 + total / steps, math.sqrt(float(squares.sum())) / steps) if steps else 0.0

@@ -70,7 +70,7 @@ class Copies:
 
 @dataclass(frozen=True, eq=False)
 class Contents:
-    """Numbers that stand for the contents of episodes, and the first steps of the log; merges."""
+    """Numbers that stand for contents of episodes, whether anything was paid, and first steps; merges."""
 
     marks: Pieces
     sample: Pieces
@@ -93,12 +93,15 @@ class EpisodeContents:
 
     def summarise(self, block: Block) -> Contents:
         """Of a block."""
-        marks = marks_of(block, self.n_actions)[block.lengths > 1]
+        marks = marks_of(block, self.n_actions)
+        paid = (block.paid != 0.0).any(axis=1)
         places = self.first[block.part] + block.first + block.rows
         some = (places < self.sampled)[:, None] & (np.arange(block.horizon) < block.lengths[:, None])
         steps = block.pairs(self.n_actions)[some], block.paid[some]
-        kept = marks if self.share == 1.0 else marks[marks < np.uint64(self.share * 2.0**64)]
-        return Contents(Pieces((kept,)), Pieces((steps,)))
+        kept = block.lengths > 1
+        if self.share < 1.0:
+            kept &= marks < np.uint64(self.share * 2.0**64)
+        return Contents(Pieces(((marks[kept], paid[kept]),)), Pieces((steps,)))
 
     def finish(self, found: Contents, counts: Counts, habits: bool) -> Copies:
         """What is to be made of it.
@@ -109,17 +112,23 @@ class EpisodeContents:
           habits: whether the log was made by policies that differ in what they do in a state: whoever does
             one thing may always do it, and nothing is to be told from equal actions.
         """
-        marks = np.concatenate(found.marks.items)
-        _, times = np.unique(marks, return_counts=True)
+        marks, paid = (np.concatenate(columns) for columns in zip(*found.marks.items, strict=True))
+        steps, rewards = (np.concatenate(columns) for columns in zip(*found.sample.items, strict=True))
+        real, size = are_real(rewards), counts.n_states * counts.n_actions
+        # Whoever earned nothing may do so again; of real numbers it takes one that is not 0.
+        _, times = np.unique(marks[paid] if real else marks, return_counts=True)
         pairs = int((times * (times - 1) // 2).sum())
         if pairs == 0:
             return Copies(0, 0.0, 0.0)
-        steps, rewards = (np.concatenate(columns) for columns in zip(*found.sample.items, strict=True))
-        alike = equal_rewards(steps, rewards, counts.n_states * counts.n_actions)
+        alike = equal_rewards(steps, rewards, size)
         two, three = (chance_of_equals(counts, alike, power, self.limit, habits) for power in (2, 3))
+        if real:
+            nothing = equal_rewards(steps, np.where(rewards == 0.0, 0.0, np.arange(len(rewards)) + 0.5), size)
+            two -= chance_of_equals(counts, nothing, 2, self.limit, habits)
+            two, three = max(two, 0.0), max(two, 0.0) ** 2
         expected = self.share * self.n * (self.n - 1) / 2 * two
         variance = expected + (self.share * self.n) ** 3 * max(three - two * two, 0.0)
-        return Copies(pairs, expected, math.sqrt(variance), are_real(rewards))
+        return Copies(pairs, expected, math.sqrt(variance), real)
 
 
 def marks_of(block: Block, n_actions: int) -> IntArray:
