@@ -20,9 +20,9 @@ class Part:
       std_error: its standard error, the noise of its model included; what hardly seen pairs could do is added
         to the mix as a whole.
       share: in the mix; 0 for those that only had a say in its width.
-      beyond: what the interval allows for its difference from the mix: as much as is beyond noise, half of that
-        for what is shown to be wrong, and all of it for LIN where LIN does not back the mix and for cross-fitted
-        WDR in a sparse log.
+      beyond: what the interval allows for its difference from the mix: as much as is beyond noise, half of
+        that for what is shown to be wrong, and all of it for LIN where LIN does not back the mix and for
+        cross-fitted WDR in a sparse log.
     """
 
     name: str
