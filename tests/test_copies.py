@@ -203,5 +203,8 @@ def test_a_verdict_on_copies_is_not_sound() -> None:
     assert "copies" in ev.headline.flags
     assert "copies" in ev.verdict.doubts
     assert (ev.verdict.answer, ev.verdict.sound) == ("cannot tell", False)
+    plain = dw.evaluate(log, [[0.4, 0.6]] * 2, COIN, ["BEHAVIOUR", "WPDIS"])
+    assert "copies" in plain["WPDIS"].flags
+    assert (plain.verdict.answer, plain.verdict.sound) == ("cannot tell", False)
     assert "copies" not in dw.evaluate(coins(1000, 4, real=True), [[0.4, 0.6]] * 2, COIN).headline.flags
     assert in_memory(log).n_episodes == 1200

@@ -10,14 +10,16 @@ import numpy as np
 
 from deadweight.answers.answering import Answers
 from deadweight.answers.confounding import is_confounded
-from deadweight.answers.plans import FEW_EPISODES, NEARLY_ALL, Plan
+from deadweight.answers.plans import FEW_EPISODES, NEARLY_ALL, Plan, plan_of
 from deadweight.blend.mixing import ROUNDING, WITHOUT_MODEL
 from deadweight.diagnostics.copied_episodes import copies_of
 from deadweight.diagnostics.log_order import order_flags
 from deadweight.diagnostics.mean_weight import is_contradicted
 from deadweight.diagnostics.weight_flags import flags_of_full_weights, weight_flags
+from deadweight.estimators.names import MODEL
 from deadweight.negligible.proof import is_proven
 from deadweight.question.core import Question
+from deadweight.question.drops import NOTHING_DROPPED
 from deadweight.question.ratio_check import FLAG as MISCALIBRATED
 from deadweight.results import Estimate, Interval
 from deadweight.typing import FloatArray
@@ -32,7 +34,8 @@ OFTEN = 30
 
 def row_flags(answers: Answers, plan: Plan, bounds: Interval | None) -> list[str]:
     """Of an estimate with its interval, in the order of what they are about: log, weights, drop, model."""
-    found = _log_flags(plan, bounds)
+    misfit = answers.misfit(plan_of(plan.question, MODEL.variant(), NOTHING_DROPPED))
+    found = _log_flags(answers, plan, bounds, misfit is not None and misfit.found)
     ess, share = answers.ess(plan), answers.dropped_share(plan)
     if ess is not None and ess < FEW_EPISODES:
         found.append("low-ess")
@@ -49,20 +52,16 @@ def row_flags(answers: Answers, plan: Plan, bounds: Interval | None) -> list[str
 
 def mix_flags(answers: Answers, plan: Plan, mix: Estimate) -> list[str]:
     """Of a mix, beside those that it has by itself."""
-    found, shares = _log_flags(plan, mix.bounds), mix.shares or {}
+    found, shares = _log_flags(answers, plan, mix.bounds, "model-misfit" in mix.flags), mix.shares or {}
     if mix.bounds is None:
         return found
     unproven = [] if is_proven(plan.question) else ["model-unproven"]
     by_model = sum(share for name, share in shares.items() if name not in WITHOUT_MODEL)
     fitted = _flags_of_fit(plan.question) if by_model >= HALF else []
-    copies, misfits = copies_of(answers), "model-misfit" in mix.flags
-    # How many equal episodes there are by chance is what the model says, unless rewards are real numbers.
-    copied = ["copies"] if copies is not None and copies.found and (copies.real or not misfits) else []
-    of_log = [*copied, *order_flags(answers)]
-    return [*found, *flags_of_full_weights(answers, shares), *unproven, *fitted, *of_log]
+    return [*found, *flags_of_full_weights(answers, shares), *unproven, *fitted, *order_flags(answers)]
 
 
-def _log_flags(plan: Plan, bounds: Interval | None) -> list[str]:
+def _log_flags(answers: Answers, plan: Plan, bounds: Interval | None, misfits: bool) -> list[str]:
     """What must be known of the log, and of where the behaviour policy comes from."""
     question = plan.question
     found = [] if plan.estimator.is_naive else list(question.behaviour_flags)
@@ -71,6 +70,8 @@ def _log_flags(plan: Plan, bounds: Interval | None) -> list[str]:
     if bounds is not None and not plan.estimator.is_naive:
         if question.has_mixed_worlds:
             found.append("mixed-worlds")
+        if _has_copies(answers, misfits):
+            found.append("copies")
         if question.parts.has_states and is_contradicted(question):
             found.append(MISCALIBRATED)
     if question.cut_early > 0:
@@ -78,6 +79,12 @@ def _log_flags(plan: Plan, bounds: Interval | None) -> list[str]:
     if not plan.estimator.is_naive and _lacks_support(question):
         found.append("no-support")
     return found
+
+
+def _has_copies(answers: Answers, misfits: bool) -> bool:
+    """Whether episodes are copies; how many are equal by chance a model tells only if it fits the log."""
+    copies = copies_of(answers)
+    return copies is not None and copies.found and (copies.real or not misfits)
 
 
 def _interval_flags(plan: Plan, bounds: Interval) -> list[str]:
