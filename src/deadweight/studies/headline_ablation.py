@@ -32,7 +32,7 @@ CHANGES: Mapping[str, Change] = {
     "without LIN and windows": without("LIN", "WIN3", "WIN2"),
     "v_u not counted": lambda one: replace(one, unseen_variance=0.0),
     "folds not heard": lambda one: replace(one, shared_bias=0.0),
-    "noise of weights as it seems": lambda one: replace(one, sizes=np.full(len(one.names), 1e12)),
+    "every episode taken for an effective one": lambda one: replace(one, sizes=np.full(len(one.names), 1e12)),
     "a model that does not fit is kept": lambda one: replace(one, model=True),
 }
 
