@@ -162,10 +162,10 @@ def answer(
     beside = _drop_beside(question, drop) if shown and mixes else NOTHING_DROPPED
     besides = [one for gatherer in mixed.values() for one in gatherer.wanted]
     besides += [*watched(question, plans), ReturnExtent(question.gamma)] if interval is not None else []
-    # Whoever fits a model anyway is told what the log says against any number that is made of it.
-    on_model = with_errors and (bool(mixes) or bool(checks) or any(plan.uses_model for plan in plans))
+    on_model = with_errors and (bool(mixes) or any(plan.uses_model for plan in plans))
     besides += confounding.sums_for(question) if on_model else []
-    besides += contents_of(question) if on_model and interval is not None else []
+    # How many episodes are equal by chance a model tells, which is fitted for the checks of weights as well.
+    besides += contents_of(question) if interval is not None and (on_model or checks) else []
     if shown:  # a blend in the table is its headline
         besides += background_sums(question, beside) if mixes else []
     answers.prepare(interval is not None or "bias" in also, checks, with_errors, besides)

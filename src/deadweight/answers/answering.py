@@ -169,6 +169,11 @@ class Answers(Summing):
             return None
         return ModelCheck(self.question) if can_check(self.question) else None
 
+    @property
+    def model_misfits(self) -> bool:
+        """Whether the model has been checked, and does not fit the log."""
+        return self._misfit is not None and self._misfit.found
+
     def misfit(self, plan: Plan) -> Misfit | None:
         """What the check of the model behind a plan has found; None where none was made."""
         return self._misfit if plan.uses_model else None

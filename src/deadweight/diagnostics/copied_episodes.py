@@ -10,7 +10,7 @@ from deadweight.values.equal_episodes import Copies, EpisodeContents
 
 def contents_of(question: Question) -> list[EpisodeContents]:
     """What is to be summed in a first pass; nothing where states have no labels."""
-    if question.row_values is not None or question.n < 2:
+    if not question.can_solve_model or question.row_values is not None or question.n < 2:
         return []
     return [EpisodeContents(question.parts, question.pair.n_actions)]
 

@@ -10,16 +10,14 @@ import numpy as np
 
 from deadweight.answers.answering import Answers
 from deadweight.answers.confounding import is_confounded
-from deadweight.answers.plans import FEW_EPISODES, NEARLY_ALL, Plan, plan_of
+from deadweight.answers.plans import FEW_EPISODES, NEARLY_ALL, Plan
 from deadweight.blend.mixing import ROUNDING, WITHOUT_MODEL
 from deadweight.diagnostics.copied_episodes import copies_of
 from deadweight.diagnostics.log_order import order_flags
 from deadweight.diagnostics.mean_weight import is_contradicted
 from deadweight.diagnostics.weight_flags import flags_of_full_weights, weight_flags
-from deadweight.estimators.names import MODEL
 from deadweight.negligible.proof import is_proven
 from deadweight.question.core import Question
-from deadweight.question.drops import NOTHING_DROPPED
 from deadweight.question.ratio_check import FLAG as MISCALIBRATED
 from deadweight.results import Estimate, Interval
 from deadweight.typing import FloatArray
@@ -34,8 +32,7 @@ OFTEN = 30
 
 def row_flags(answers: Answers, plan: Plan, bounds: Interval | None) -> list[str]:
     """Of an estimate with its interval, in the order of what they are about: log, weights, drop, model."""
-    misfit = answers.misfit(plan_of(plan.question, MODEL.variant(), NOTHING_DROPPED))
-    found = _log_flags(answers, plan, bounds, misfit is not None and misfit.found)
+    found = _log_flags(answers, plan, bounds, answers.model_misfits)
     ess, share = answers.ess(plan), answers.dropped_share(plan)
     if ess is not None and ess < FEW_EPISODES:
         found.append("low-ess")
