@@ -68,7 +68,7 @@ lock: $(VENV)/.uv-$(UV_VERSION) ## Write the locks anew (UPGRADE=1 takes the lat
 
 clean: ## Remove caches and built files (.venv stays)
 	rm -rf build dist site report.html .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src studies tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.uv-$(UV_VERSION):
 	@$(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
@@ -81,10 +81,10 @@ $(VENV)/.uv-$(UV_VERSION):
 
 # Also compiles the C files, in place, if there is a C compiler; all works without, only slower.
 $(VENV)/.core: $(VENV)/.uv-$(UV_VERSION) requirements.lock pyproject.toml setup.py \
-		$(wildcard src/deadweight/sums/*.[ch]) src/deadweight/_version.py Makefile
+		$(wildcard src/deadweight/sums/*.[ch]) src/deadweight/_version.py studies/pyproject.toml Makefile
 	$(INSTALL) --require-hashes -r requirements.lock
-	$(INSTALL) --no-deps --no-build-isolation -e .
-	$(BIN)/python -m compileall -q src/deadweight
+	$(INSTALL) --no-deps --no-build-isolation -e . -e studies
+	$(BIN)/python -m compileall -q src/deadweight studies/src
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.core requirements-dev.lock

@@ -13,12 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from deadweight_studies.benchmark.timing import ratio, setting
 
-from deadweight.estimate import estimate
 from deadweight.mdp.tabular import q_values
-from deadweight.studies.benchmark.logs import setting
-from deadweight.studies.benchmark.paired import ratio
 from deadweight.values.model import fit_mdp
+from deadweight.verbs.estimate import estimate
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 import reference

@@ -13,13 +13,12 @@ from collections.abc import Callable
 import numpy as np
 
 from deadweight.domains import taxi
-from deadweight.estimate import estimate
 from deadweight.estimators.names import estimator_of
-from deadweight.negligible.epsilon_path import epsilon_path
-from deadweight.negligible.levels import Levels, make_levels
-from deadweight.negligible.path_columns import level_by_level
+from deadweight.negligible.levels import Levels, level_by_level, make_levels
+from deadweight.negligible.path import epsilon_path
 from deadweight.negligible.sweep import sweep
-from deadweight.question.asking import ask
+from deadweight.question.question import ask
+from deadweight.verbs.estimate import estimate
 
 
 def seconds(work: Callable[[], object], repeats: int) -> float:

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from deadweight_studies.ends import ergodic
 
 import deadweight as dw
-from deadweight.studies.unsaid_ends import ergodic
 
 PEERS = {"scope-rl": "scope_rl.ope.discrete", "obp": "obp", "d3rlpy": "d3rlpy", "skdr-eval": "skdr_eval"}
 LONG = 400

@@ -17,7 +17,7 @@ import quadprog
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array
 
-from deadweight.estimators.simplex_qp import kkt_residual, solve_simplex_qp
+from deadweight.estimators.density_ratio import kkt_residual, solve_simplex_qp
 
 STATES, ACTIONS, SUCCESSORS, RIDGE = 2000, 6, 3, 1e-3
 # name: episodes, steps, share of actions that pi_e rules out, successors nearby only

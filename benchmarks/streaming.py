@@ -17,13 +17,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from deadweight_studies.benchmark.timing import Ratio, ratio, seconds
 
 import deadweight as dw
 from deadweight.io.stream import open_stream
-from deadweight.studies.benchmark.paired import Ratio, ratio, seconds
-from deadweight.sums.executors import Executor, InProcess
-from deadweight.sums.executors.cluster import Ray
-from deadweight.sums.executors.processes import Processes
+from deadweight.sums.executors import Executor, InProcess, Processes, Ray
 
 NAMES = ("IS", "WIS", "PDIS", "WPDIS")
 COLUMNS = ["episode", "step", "state", "action", "reward"]

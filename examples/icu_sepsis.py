@@ -12,9 +12,9 @@ import sys
 from importlib.metadata import PackageNotFoundError
 
 import numpy as np
+from deadweight_studies.sepsis import sepsis, softened_improvement
 
 import deadweight as dw
-from deadweight.studies.sepsis import sepsis, softened_improvement
 
 
 def main() -> None:

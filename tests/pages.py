@@ -163,7 +163,7 @@ def only_checked(block: Block) -> bool:
 
 def with_codes(source: str) -> str:
     """A page with the table of the doctor's codes in its place, made from the checks."""
-    from deadweight.doctor.diagnosis import ON_THE_FEATURES, ON_THE_LOG, ON_THE_TABLE, ON_THE_TARGET
+    from deadweight.io.doctor import ON_THE_FEATURES, ON_THE_LOG, ON_THE_TABLE, ON_THE_TARGET
     from deadweight.io.requirements import OF_FEATURES, REQUIREMENTS
 
     checks = (*REQUIREMENTS, *OF_FEATURES, *ON_THE_TABLE, *ON_THE_LOG, *ON_THE_TARGET, *ON_THE_FEATURES)

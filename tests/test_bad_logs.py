@@ -8,7 +8,7 @@ from bad_input import EPISODES, PI, Case, assert_one_clear_error, log
 
 import deadweight as dw
 from deadweight.errors import DataError, SupportError
-from deadweight.io.findings import LogProblem
+from deadweight.io.schema import LogProblem
 
 BAD: dict[str, Case] = {
     "propensity zero": (

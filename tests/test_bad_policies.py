@@ -8,7 +8,7 @@ from bad_input import PI, Case, assert_one_clear_error, log, run
 
 import deadweight as dw
 from deadweight.errors import DataError, EstimationError, PolicyError, SupportError
-from deadweight.io.findings import LogProblem
+from deadweight.io.schema import LogProblem
 
 BAD: dict[str, Case] = {
     "pi_b is zero at a logged step": (

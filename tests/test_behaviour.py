@@ -7,8 +7,8 @@ import pytest
 
 from deadweight.domains import stochastic_lift
 from deadweight.errors import OptionError
+from deadweight.log.behaviour import cross_fitted_propensities, estimate_behaviour
 from deadweight.log.trajectories import Trajectories
-from deadweight.policy.behaviour import cross_fitted_propensities, estimate_behaviour
 
 LOG = Trajectories.from_episodes([[(0, 0, 1.0), (1, 1, 0.0)], [(0, 1, 0.0), (3, 0, 0.0)], [(0, 1, 0.0)]])
 

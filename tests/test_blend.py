@@ -13,14 +13,13 @@ from reference import weighted
 from strategies import random_policy
 
 import deadweight as dw
-from deadweight.answers.answering import Answers
-from deadweight.answers.misfit import Misfit
-from deadweight.blend.evidence import checked, gather
-from deadweight.blend.mixing import BIASED, ORDER, SKEWED, TWICE, WIDTH, Evidence, Mixture, half_width
-from deadweight.estimators.full_influence import full_influence, starts_of
+from deadweight.answers.answering import Answers, Misfit
+from deadweight.answers.blend import BIASED, ORDER, SKEWED, TWICE, WIDTH, Evidence, Mixture, half_width
+from deadweight.answers.candidates import checked, gather
+from deadweight.answers.student_t import t_error
+from deadweight.estimators.influence import full_influence, starts_of
 from deadweight.estimators.windowed import ModelSteps, windowed
-from deadweight.inference.student_t import t_error
-from deadweight.question.asking import ask
+from deadweight.question.question import ask
 from deadweight.sums.blocks import blocks
 from deadweight.testing import influences
 

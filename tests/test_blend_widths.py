@@ -8,14 +8,14 @@ import math
 import numpy as np
 import pytest
 import test_given_model as given
+from deadweight_studies.problems import random_problem
 from test_blend import late_log
 
 import deadweight as dw
-from deadweight.blend.evidence import Joint, gather
-from deadweight.blend.mixing import BIASED, SKEWED, TWICE, Evidence, Mixture, half_width, skew_factors
-from deadweight.inference.per_episode import centred_influences
-from deadweight.question.asking import ask
-from deadweight.studies.problems import random_problem
+from deadweight.answers.blend import BIASED, SKEWED, TWICE, Evidence, Mixture, half_width, skew_factors
+from deadweight.answers.candidates import Joint, gather
+from deadweight.answers.student_t import centred_influences
+from deadweight.question.question import ask
 
 PROBLEM = random_problem(6, 3, 8, seed=9)
 SAMPLE = PROBLEM.sample(120, seed=4)
@@ -307,7 +307,7 @@ def test_an_allowance_for_the_decisive_action_that_is_absent() -> None:
     assert lacking > 0.5
     evidence = gather(ask(log, PI_E, PI_B))
     assert evidence.missing == 0.0  # all returns are 1, as far as the log knows
-    known = gather(ask(log, PI_E, PI_B, options=dw.question.options.Options(return_range=(-1.0, 1.0))))
+    known = gather(ask(log, PI_E, PI_B, options=dw.question.asked.Options(return_range=(-1.0, 1.0))))
     assert known.missing == pytest.approx(2.0 * lacking, rel=1e-12)
     mixed = log.select(np.arange(60))
     rewards = mixed.rewards.copy()

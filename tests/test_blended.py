@@ -8,18 +8,17 @@ import math
 
 import numpy as np
 import pytest
+from deadweight_studies.problems import random_problem
 
 import deadweight as dw
-from deadweight.blend.evidence import gather
-from deadweight.blend.mixing import WITHOUT_MODEL, Mixture
+from deadweight.answers.blend import WITHOUT_MODEL, Mixture
+from deadweight.answers.candidates import gather
 from deadweight.estimators.names import estimator_of
 from deadweight.log.interface import InMemory, in_memory
-from deadweight.question.asking import ask
-from deadweight.question.core import Question
-from deadweight.studies.problems import random_problem
+from deadweight.question.question import Question, ask
 from deadweight.sums.pairs import pair_policies
 from deadweight.testing import check_travels
-from deadweight.verdict import verdict
+from deadweight.verbs.verdict import verdict
 
 PROBLEM = random_problem(6, 3, 8, seed=9)
 LOG = PROBLEM.sample(120, seed=4)
@@ -192,7 +191,7 @@ def test_it_heads_the_default_table_wherever_a_model_can_be_had() -> None:
 
 
 def test_too_many_states_for_a_model_leave_the_weights(monkeypatch) -> None:
-    monkeypatch.setattr("deadweight.question.core.MOST_VALUES", 10)
+    monkeypatch.setattr("deadweight.question.question.MOST_VALUES", 10)
     found = dw.evaluate(LOG, PROBLEM.pi_e, PROBLEM.pi_b)
     assert list(found) == ["BEHAVIOUR", "WIS", "WPDIS"]
     assert found.headline.name == "WPDIS"

@@ -9,16 +9,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deadweight_studies.problems import study_problems
+from deadweight_studies.real_kinds import model_fail
 
 import deadweight as dw
 from deadweight.answers.answering import Answers
-from deadweight.diagnostics.copied_episodes import contents_of, copies_of
+from deadweight.diagnostics.flags import contents_of, copies_of
 from deadweight.domains import deterministic_lift, stochastic_lift
 from deadweight.io.open import open_log
 from deadweight.log.interface import LogLike, in_memory
-from deadweight.question.asking import ask
-from deadweight.studies.problems import study_problems
-from deadweight.studies.real_kinds import model_fail
+from deadweight.question.question import ask
 from deadweight.sums.blocks import blocks
 from deadweight.values import equal_episodes
 from deadweight.values.equal_episodes import Copies, chance_of_equals, equal_rewards, marks_of

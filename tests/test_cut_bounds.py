@@ -13,8 +13,7 @@ import pytest
 import deadweight as dw
 from deadweight.cli import run
 from deadweight.errors import DataError, OptionError
-from deadweight.studies.ward import EARLY, OLD, ward
-from deadweight.studies.ward_files import LONGEST_STAY, write_ward_files
+from deadweight.mdp.ward import EARLY, LONGEST_STAY, OLD, ward, write_ward_files
 
 LIFT = dw.domains.stochastic_lift(7)
 

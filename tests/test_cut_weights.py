@@ -12,15 +12,14 @@ import numpy as np
 import pytest
 
 import deadweight as dw
-from deadweight.blend.evidence import gather
+from deadweight.answers.candidates import gather
+from deadweight.answers.student_t import centred_influences
 from deadweight.cli import run
 from deadweight.errors import EstimationError, OptionError
 from deadweight.estimators.windowed import ModelSteps
-from deadweight.inference.per_episode import centred_influences
 from deadweight.log.interface import in_memory
-from deadweight.question.asking import ask
-from deadweight.question.cut_weights import weigh_cuts
-from deadweight.question.options import Options
+from deadweight.question.asked import Options, weigh_cuts
+from deadweight.question.question import ask
 
 STEPS = 3
 GAMMA = 0.9

@@ -70,9 +70,9 @@ def check_exists(command: str) -> None:
         targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
         assert next(word for word in rest if "=" not in word) in targets, command
     elif program == "deadweight":
-        known = get_command(app).commands  # type: ignore[attr-defined]
-        assert rest[0] in known or rest[0] == "--version", command
-        options = {name for option in known[rest[0]].params for name in option.opts}
+        found = get_command(app).get_command(None, rest[0])  # type: ignore[attr-defined,arg-type]
+        assert found is not None or rest[0] == "--version", command
+        options = {name for option in found.params for name in option.opts} if found else set()
         assert {word.partition("=")[0] for word in rest if word.startswith("--")} <= options, command
     elif program == "pytest":
         for target in (word for word in rest if not word.startswith("-")):

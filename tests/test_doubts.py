@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deadweight_studies.problems import random_problem
 from typer.testing import CliRunner
 
 import deadweight as dw
 from deadweight.cli.app import app
 from deadweight.io.open import open_log
 from deadweight.results.flags import FIRST, FLAGS, GRAVE, OF_MIXES, advice, remark
-from deadweight.studies.problems import random_problem
-from deadweight.verdict import verdict
+from deadweight.verbs.verdict import verdict
 
 ENOUGH = "No more episodes are needed"
 WEEKS = {1: [[0.9, 0.1]], 2: [[0.1, 0.9]]}

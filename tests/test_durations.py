@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from deadweight_studies.ends import table_without_flags
 
 import deadweight as dw
 from deadweight.errors import DataError, EstimationError, OptionError
 from deadweight.io.stream import open_stream
-from deadweight.log.durations import _by_episode, _by_step, elapsed
-from deadweight.question.asking import ask
-from deadweight.studies.unsaid_ends import table_without_flags
+from deadweight.log.columns import _by_episode, _by_step, elapsed
+from deadweight.question.question import ask
 from deadweight.values.model import count
 
 GAMMA = 0.9

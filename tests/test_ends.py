@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deadweight_studies.ends import ergodic, run_fixed_length, self_ending, table_without_flags
 
 import deadweight as dw
 from deadweight.errors import Assumption, DataError, OptionError
 from deadweight.io.stream import open_stream
-from deadweight.mdp.simulate import simulate
-from deadweight.studies.unsaid_ends import ergodic, run_fixed_length, self_ending, table_without_flags
+from deadweight.mdp.problem import simulate
 from deadweight.sums.ends import Ends, count_ends
 
 NEVER_CUT = 100_000

@@ -11,7 +11,7 @@ import deadweight as dw
 from deadweight.errors import OptionError, UnknownEstimator
 from deadweight.estimators.names import estimator_of
 from deadweight.results import Estimate, Interval
-from deadweight.verdict import contradicts, table_verdict
+from deadweight.verbs.verdict import contradicts, table_verdict
 
 
 @pytest.fixture(scope="module")

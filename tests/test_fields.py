@@ -9,8 +9,18 @@ import deadweight as dw
 from deadweight.errors import DropError, EstimationError
 from deadweight.log.interface import in_memory
 from deadweight.question.drops import Drop
-from deadweight.sums.blocks import Block, blocks
-from deadweight.sums.fields import ByFold, Column, ExceptFirst, Field, Folds, Logged, Table, table_of
+from deadweight.sums.blocks import (
+    Block,
+    ByFold,
+    Column,
+    ExceptFirst,
+    Field,
+    Folds,
+    Logged,
+    Table,
+    blocks,
+    table_of,
+)
 from deadweight.sums.pairs import pair_policies
 
 S, A, T = 4, 3, 7

@@ -6,11 +6,11 @@ import re
 
 import numpy as np
 import pytest
+from deadweight_studies.automatic import tuned_cells
 from pages import ROOT
 
 import deadweight as dw
 from deadweight.results import FLAGS
-from deadweight.studies.drop_cells import tuned_cells
 
 TWO = [[0.5, 0.5], [0.5, 0.5]]
 EPISODES = [[(0, 0, 1.0), (1, 1, 2.0)], [(0, 1, 0.0), (1, 0, 1.0)], [(1, 1, 3.0)], [(0, 0, 0.0)]] * 10

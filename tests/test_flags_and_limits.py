@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from deadweight_studies.ends import self_ending, table_without_flags
 from typer.testing import CliRunner
 
 import deadweight as dw
@@ -23,8 +24,7 @@ from deadweight.cli.app import app
 from deadweight.errors import Assumption, DataError
 from deadweight.io.open import open_log
 from deadweight.io.stream import Stream, open_stream
-from deadweight.mdp.simulate import simulate
-from deadweight.studies.unsaid_ends import self_ending, table_without_flags
+from deadweight.mdp.problem import simulate
 
 from .reference import model
 from .reference.log import Log

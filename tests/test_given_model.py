@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import deadweight as dw
-from deadweight.answers.given_model import _moments, given_model_fits
-from deadweight.blend.mixing import WITHOUT_MODEL
+from deadweight.answers.blend import WITHOUT_MODEL
+from deadweight.answers.trust import _moments, given_model_fits
 from deadweight.estimators.windowed import ModelSteps
-from deadweight.question.asking import ask
-from deadweight.question.options import Options
+from deadweight.question.asked import Options
+from deadweight.question.question import ask
 from deadweight.sums.reduction import reduce_log
 
 LIMIT = 5

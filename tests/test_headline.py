@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 import deadweight as dw
-from deadweight.blend.headline import judge
-from deadweight.results.blend import Blend, Part
+from deadweight.answers.headline import judge
+from deadweight.results.estimate import Blend, Part
 
 MADE = Blend(
     value=2.0,

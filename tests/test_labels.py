@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 import deadweight as dw
 from deadweight.diagnostics import state_report
 from deadweight.errors import DataError
-from deadweight.io import from_minari
+from deadweight.io.environments import from_minari
 from deadweight.io.open import open_log
 from deadweight.io.part_log import CommonLabels
-from deadweight.io.policy_writing import write_policy
+from deadweight.io.policy_files import write_policy
 from deadweight.io.scratch import Shelf
 from deadweight.log.labels import as_column, encode, positions
 

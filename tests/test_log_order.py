@@ -13,11 +13,11 @@ from scipy import stats
 import deadweight as dw
 from deadweight.answers.answering import Answers
 from deadweight.answers.influences import one_pass
-from deadweight.diagnostics import log_order
-from deadweight.diagnostics.log_order import ByBlock, LogOrder, order_job
+from deadweight.diagnostics import flags as log_order
+from deadweight.diagnostics.flags import ByBlock, LogOrder, order_job
 from deadweight.io.open import open_log
 from deadweight.log.interface import LogLike
-from deadweight.question.asking import ask
+from deadweight.question.question import ask
 
 PI_E, PI_B = np.tile([0.3, 0.7], (3, 1)), np.full((3, 2), 0.5)
 DOUBTS = {"maybe-clustered", "drift"}

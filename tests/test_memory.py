@@ -14,12 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import deadweight as dw
-from deadweight.basics import memory
-from deadweight.doctor import doctor
-from deadweight.doctor.seen import SMALL_TABLE, Seen
 from deadweight.errors import DeadweightError, OptionError, PolicyError, TooLarge
-from deadweight.io import read, read_policy
+from deadweight.io.doctor import doctor
+from deadweight.io.doctor_case import SMALL_TABLE, Seen
+from deadweight.io.policy_files import read_policy
+from deadweight.io.read import read
 from deadweight.negligible import covariance, return_test
+from deadweight.tools import limits as memory
 
 
 def continuous(n: int = 12_000) -> dict[str, np.ndarray]:

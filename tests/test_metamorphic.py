@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import deadweight as dw
-from deadweight.comparing.simultaneous import Draws
 from deadweight.domains import inventory
+from deadweight.verbs.contenders import Draws
 
 PROBLEM = inventory(4, horizon=8)
 SAMPLE = PROBLEM.sample(60, seed=2)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from deadweight_studies.ends import ergodic, table_without_flags
+from deadweight_studies.problems import study_problems
 
 import deadweight as dw
-from deadweight.answers.answering import Answers
-from deadweight.answers.misfit import Misfit, ModelCheck
+from deadweight.answers.answering import Answers, Misfit, ModelCheck
 from deadweight.answers.plans import Plan
 from deadweight.estimators.names import MODEL
-from deadweight.question.asking import ask
 from deadweight.question.drops import NOTHING_DROPPED
-from deadweight.studies.problems import study_problems
-from deadweight.studies.unsaid_ends import ergodic, table_without_flags
+from deadweight.question.question import ask
 
 
 def random_endings(episodes=500, seed=0):

@@ -8,14 +8,14 @@ import re
 
 import numpy as np
 import pytest
+from deadweight_studies.ends import table_without_flags
 from numpy.testing import assert_allclose
 from typer.testing import CliRunner
 
 import deadweight as dw
 from deadweight.cli.app import app
 from deadweight.errors import DataError, PolicyError, SupportError
-from deadweight.mdp.simulate import simulate
-from deadweight.studies.unsaid_ends import table_without_flags
+from deadweight.mdp.problem import simulate
 from deadweight.sums.old_policies import old_policies
 
 

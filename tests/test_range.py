@@ -12,8 +12,8 @@ import pytest
 import reference as ref
 
 import deadweight as dw
-from deadweight.negligible.witnesses import witnesses_of
-from deadweight.question.asking import ask
+from deadweight.answers.witnesses import witnesses_of
+from deadweight.question.question import ask
 
 TINY = 2.0**-40  # 0.9e-12; a power of two, so that rational arithmetic stays quick
 

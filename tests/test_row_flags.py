@@ -5,15 +5,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from deadweight_studies.problems import late_reward, previous_action, random_problem
 
 import deadweight as dw
-from deadweight.diagnostics.pareto import Largest, tail_shape
+from deadweight.diagnostics.tails import Largest, tail_shape
 from deadweight.estimators.names import NAMED
 from deadweight.results import FLAGS, remark
-from deadweight.studies.hard import late_reward, previous_action
-from deadweight.studies.problems import random_problem
 from deadweight.sums.blocks import blocks
-from deadweight.sums.reward_timing import RewardTiming, Timing
+from deadweight.sums.ends import RewardTiming, Timing
 
 SOUND = random_problem(6, 3, 8, seed=9)
 LOG = SOUND.sample(400, seed=4)
@@ -248,6 +247,6 @@ def test_a_given_drop_without_an_interval_needs_no_model(monkeypatch: pytest.Mon
     def no_counts(*_: object) -> None:
         raise AssertionError("somebody fits a model")
 
-    monkeypatch.setattr("deadweight.question.facts.count", no_counts)
+    monkeypatch.setattr("deadweight.question.asked.count", no_counts)
     found = dw.evaluate(log, lift.pi_e, lift.pi_b, ["SIS", "WSPDIS"], drop=[1, 2], interval=None)
     assert found["WSPDIS"].dropped_share > 0

@@ -8,17 +8,17 @@ import pytest
 import deadweight as dw
 from deadweight.answers.answering import Answers
 from deadweight.answers.plans import Plan
+from deadweight.answers.student_t import influences
 from deadweight.diagnostics import state_report
 from deadweight.domains import stochastic_lift
 from deadweight.estimators.names import MODEL
-from deadweight.inference.per_episode import influences
 from deadweight.mdp.tabular import backward
 from deadweight.negligible import epsilon_path, q_gap
-from deadweight.question.asking import ask
+from deadweight.question.asked import Options
 from deadweight.question.drops import NOTHING_DROPPED
-from deadweight.question.options import Options
+from deadweight.question.question import ask
 from deadweight.values import until_end
-from deadweight.values.settling import occupancy, settle
+from deadweight.values.until_end import occupancy, settle
 
 
 def last_values(mdp, pi, gamma, steps=20_000):

@@ -17,7 +17,7 @@ import deadweight as dw
 from deadweight.diagnostics import state_report, weights
 from deadweight.domains import deterministic_lift
 from deadweight.errors import DeadweightError
-from deadweight.log.features import Features
+from deadweight.log.columns import Features
 
 N, STEPS, A = 30, 4, 2
 ROWS = N * STEPS

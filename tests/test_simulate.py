@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import chi2
 
 from deadweight.errors import MDPError, OptionError, PolicyError
-from deadweight.mdp.simulate import RowSampler, simulate
+from deadweight.mdp.problem import RowSampler, simulate
 from deadweight.mdp.tabular import TabularMDP, policy_value
 
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from deadweight.mdp import tabular
-from deadweight.mdp.chains import average_actions, ending, reached
-from deadweight.mdp.small_chains import ending_in, reached_in
+from deadweight.mdp.chains import average_actions, ending, ending_in, reached, reached_in
 from deadweight.mdp.tabular import TabularMDP, backward, chain_table, occupancies, state_values
 
 

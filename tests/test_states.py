@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deadweight.errors import DropError
-from deadweight.log.state_sets import StateSet
+from deadweight.log.labels import StateSet
 
 LABELS = np.array(["a", "b", "c", "d"], dtype=object)
 masks = st.lists(st.booleans(), min_size=4, max_size=4).map(np.array)

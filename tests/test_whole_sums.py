@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from deadweight.sums.whole_sums import WholeSums
+from deadweight.sums.summaries import WholeSums
 
 
 def _expected(weights: np.ndarray, returns: np.ndarray) -> np.ndarray:

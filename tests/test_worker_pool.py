@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from deadweight.basics import worker_pool
-from deadweight.basics.travelling import Failure, opened
-from deadweight.basics.worker_pool import Pool, WorkerDied
 from deadweight.errors import EstimationError
+from deadweight.tools import workers as worker_pool
+from deadweight.tools.workers import Failure, Pool, WorkerDied, opened
 
 
 @pytest.fixture

@@ -17,11 +17,11 @@ from typer.testing import CliRunner
 
 import deadweight as dw
 from deadweight.answers.answering import Answers
-from deadweight.answers.confounding import confounding_of
+from deadweight.answers.trust import confounding_of
 from deadweight.cli.app import app
 from deadweight.io.open import open_log
-from deadweight.question.asking import ask
-from deadweight.sums.logged_slopes import Confounding
+from deadweight.question.question import ask
+from deadweight.sums.old_policies import Confounding
 
 WEEKS = {1: [[0.9, 0.1]], 2: [[0.1, 0.9]]}
 ALWAYS_1 = [[0.0, 1.0]]

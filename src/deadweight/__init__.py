@@ -6,9 +6,7 @@ not wait for what they do not use. `_PLACES` says where each name lives; type ch
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from deadweight._version import __version__ as __version__
@@ -19,93 +17,93 @@ if TYPE_CHECKING:
     from deadweight import negligible as negligible
     from deadweight import testing as testing
     from deadweight import theory as theory
-    from deadweight.background.loading import load as load
-    from deadweight.basics.progress import progress as progress
-    from deadweight.comparing.compare_policies import compare as compare
-    from deadweight.cut_bounds import cut_bounds as cut_bounds
-    from deadweight.doctor import doctor as doctor
-    from deadweight.estimate import estimate as estimate
-    from deadweight.estimate import evaluate as evaluate
+    from deadweight.answers.betting import confidence_sequence as confidence_sequence
     from deadweight.estimators.estimator import Estimator as Estimator
     from deadweight.estimators.names import ESTIMATORS as ESTIMATORS
-    from deadweight.improving.verb import improve as improve
-    from deadweight.inference import confidence_sequence as confidence_sequence
-    from deadweight.io import from_minari as from_minari
-    from deadweight.io import read as read
-    from deadweight.io import read_policy as read_policy
-    from deadweight.io import record as record
-    from deadweight.log.state_sets import StateSet as StateSet
+    from deadweight.io.doctor import doctor as doctor
+    from deadweight.io.environments import from_minari as from_minari
+    from deadweight.io.environments import record as record
+    from deadweight.io.policy_files import read_policy as read_policy
+    from deadweight.io.read import read as read
+    from deadweight.log.behaviour import cross_fitted_propensities as cross_fitted_propensities
+    from deadweight.log.behaviour import estimate_behaviour as estimate_behaviour
+    from deadweight.log.labels import StateSet as StateSet
+    from deadweight.log.policies import FeaturePolicy as FeaturePolicy
+    from deadweight.log.policies import RowPolicy as RowPolicy
+    from deadweight.log.policies import TabularPolicy as TabularPolicy
     from deadweight.log.trajectories import Trajectories as Trajectories
-    from deadweight.mdp.simulate import simulate as simulate
+    from deadweight.mdp.problem import simulate as simulate
     from deadweight.mdp.tabular import TabularMDP as TabularMDP
     from deadweight.mdp.tabular import policy_value as policy_value
     from deadweight.mdp.tabular import q_values as q_values
-    from deadweight.negligible import EpsilonPath as EpsilonPath
-    from deadweight.negligible import epsilon_path as epsilon_path
-    from deadweight.policy.behaviour import cross_fitted_propensities as cross_fitted_propensities
-    from deadweight.policy.behaviour import estimate_behaviour as estimate_behaviour
-    from deadweight.policy.policies import TabularPolicy as TabularPolicy
-    from deadweight.policy.row_policies import FeaturePolicy as FeaturePolicy
-    from deadweight.policy.row_policies import RowPolicy as RowPolicy
+    from deadweight.negligible.path import EpsilonPath as EpsilonPath
+    from deadweight.negligible.path import epsilon_path as epsilon_path
+    from deadweight.question.asked import PUBLISHED as PUBLISHED
     from deadweight.question.learned_behaviour import fit_behaviour as fit_behaviour
     from deadweight.question.mixtures import mixture_propensities as mixture_propensities
-    from deadweight.question.options import PUBLISHED as PUBLISHED
     from deadweight.question.understanding import policy as policy
-    from deadweight.results import Estimate as Estimate
-    from deadweight.results import Evaluation as Evaluation
-    from deadweight.results import Verdict as Verdict
     from deadweight.results.comparison import Comparison as Comparison
-    from deadweight.results.cut_bounds_data import CutBounds as CutBounds
+    from deadweight.results.comparison import CutBounds as CutBounds
+    from deadweight.results.estimate import Estimate as Estimate
+    from deadweight.results.evaluation import Evaluation as Evaluation
+    from deadweight.results.evaluation import Verdict as Verdict
     from deadweight.results.improvement import Improvement as Improvement
-    from deadweight.values.given import GivenQ as GivenQ
+    from deadweight.tools.progress import progress as progress
     from deadweight.values.linear import LinearQ as LinearQ
     from deadweight.values.model import fit_mdp as fit_mdp
-    from deadweight.values.regressor import RegressorQ as RegressorQ
+    from deadweight.values.rows import GivenQ as GivenQ
+    from deadweight.values.rows import RegressorQ as RegressorQ
+    from deadweight.verbs.compare import compare as compare
+    from deadweight.verbs.cut_bounds import cut_bounds as cut_bounds
+    from deadweight.verbs.estimate import estimate as estimate
+    from deadweight.verbs.estimate import evaluate as evaluate
+    from deadweight.verbs.improve import improve as improve
+    from deadweight.verbs.load import load as load
 
 _ROOMS = ("diagnostics", "domains", "negligible", "testing", "theory")
 _PLACES = {
     "Comparison": "results.comparison",
-    "CutBounds": "results.cut_bounds_data",
+    "CutBounds": "results.comparison",
     "ESTIMATORS": "estimators.names",
-    "EpsilonPath": "negligible",
-    "Estimate": "results",
+    "EpsilonPath": "negligible.path",
+    "Estimate": "results.estimate",
     "Estimator": "estimators.estimator",
-    "Evaluation": "results",
-    "FeaturePolicy": "policy.row_policies",
-    "GivenQ": "values.given",
+    "Evaluation": "results.evaluation",
+    "FeaturePolicy": "log.policies",
+    "GivenQ": "values.rows",
     "Improvement": "results.improvement",
     "LinearQ": "values.linear",
-    "PUBLISHED": "question.options",
-    "RegressorQ": "values.regressor",
-    "RowPolicy": "policy.row_policies",
-    "StateSet": "log.state_sets",
+    "PUBLISHED": "question.asked",
+    "RegressorQ": "values.rows",
+    "RowPolicy": "log.policies",
+    "StateSet": "log.labels",
     "TabularMDP": "mdp.tabular",
-    "TabularPolicy": "policy.policies",
+    "TabularPolicy": "log.policies",
     "Trajectories": "log.trajectories",
-    "Verdict": "results",
-    "compare": "comparing.compare_policies",
-    "confidence_sequence": "inference",
-    "cross_fitted_propensities": "policy.behaviour",
-    "cut_bounds": "cut_bounds",
-    "doctor": "doctor",
-    "epsilon_path": "negligible",
-    "estimate": "estimate",
-    "estimate_behaviour": "policy.behaviour",
-    "evaluate": "estimate",
+    "Verdict": "results.evaluation",
+    "compare": "verbs.compare",
+    "confidence_sequence": "answers.betting",
+    "cross_fitted_propensities": "log.behaviour",
+    "cut_bounds": "verbs.cut_bounds",
+    "doctor": "io.doctor",
+    "epsilon_path": "negligible.path",
+    "estimate": "verbs.estimate",
+    "estimate_behaviour": "log.behaviour",
+    "evaluate": "verbs.estimate",
     "fit_behaviour": "question.learned_behaviour",
     "fit_mdp": "values.model",
-    "from_minari": "io",
-    "improve": "improving.verb",
-    "load": "background.loading",
+    "from_minari": "io.environments",
+    "improve": "verbs.improve",
+    "load": "verbs.load",
     "mixture_propensities": "question.mixtures",
     "policy": "question.understanding",
     "policy_value": "mdp.tabular",
-    "progress": "basics.progress",
+    "progress": "tools.progress",
     "q_values": "mdp.tabular",
-    "read": "io",
-    "read_policy": "io",
-    "record": "io",
-    "simulate": "mdp.simulate",
+    "read": "io.read",
+    "read_policy": "io.policy_files",
+    "record": "io.environments",
+    "simulate": "mdp.problem",
 }
 __all__ = sorted(["__version__", *_ROOMS, *_PLACES])
 
@@ -125,18 +123,3 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     """The public names; packages that are not public are left out."""
     return __all__
-
-
-class _Front(ModuleType):
-    """The package, on which a module never takes the place of a function of the same name.
-
-    Python sets `deadweight.estimate` to the module of that name whenever somebody imports it; for everybody
-    else `deadweight.estimate` is the function.
-    """
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if not (name in _PLACES and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Front

@@ -7,8 +7,9 @@ imports it by itself. It needs the extra `gymnasium`.
 
 from __future__ import annotations
 
-from deadweight.integrations.registration import ENVIRONMENTS, register
-
-__all__ = ["ENVIRONMENTS", "register"]
+from deadweight.mdp.gymnasium_worlds import ENVIRONMENTS, register
 
 register()
+
+
+__all__ = ["ENVIRONMENTS", "register"]

@@ -18,22 +18,20 @@ import numpy as np
 import numpy.typing as npt
 
 from deadweight.answers.plans import Plan
-from deadweight.estimate import Policy, estimate
 from deadweight.estimators.estimator import Estimator
-from deadweight.estimators.family import Fit, Summed
-from deadweight.estimators.full_influence import full_influence
+from deadweight.estimators.influence import full_influence
 from deadweight.estimators.names import estimator_of
+from deadweight.estimators.product import Fit, Summed
 from deadweight.log.interface import InMemory, in_memory
 from deadweight.log.trajectories import Trajectories
-from deadweight.question.asking import ask_pair
+from deadweight.question.asked import read_options
 from deadweight.question.drops import Drop, given_drop
-from deadweight.question.options import read_options
-from deadweight.results import Estimate
+from deadweight.question.question import Policy, ask_pair
+from deadweight.results.estimate import Estimate
 from deadweight.sums.pairs import pair_policies
 from deadweight.sums.reduction import per_episode, reduce_log
 from deadweight.typing import FloatArray
-
-__all__ = ["check_estimator"]
+from deadweight.verbs.estimate import estimate
 
 Which = str | Estimator
 TOLERANCE = 1e-9
@@ -137,7 +135,7 @@ def check_estimator(given: Which, **settings: Any) -> None:
       **settings: arguments of `estimate` that it cannot do without.
 
     Example:
-      >>> from deadweight.estimators.per_decision import PerDecision
+      >>> from deadweight.estimators.terms import PerDecision
       >>> check_estimator(Estimator("MINE", terms=PerDecision()))
     """
     for made in estimator_of(given).variants:
@@ -303,3 +301,6 @@ def _agree(what: str, found: Sequence[float], expected: Sequence[float]) -> None
 def _same_bits(what: str, found: Sequence[float], expected: Sequence[float]) -> None:
     if not np.array_equal(found, expected, equal_nan=True):
         raise AssertionError(f"{what}: found {found}, expected {expected} to the bit")
+
+
+__all__ = ["check_estimator"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from deadweight.basics.bumps import Bumps, k_means, squared_distances
+from deadweight.tools.bumps import Bumps, k_means, squared_distances
 
 
 def test_columns_by_plain_loops():

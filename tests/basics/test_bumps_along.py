@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from deadweight_studies.features import WithNoise
 
 import deadweight as dw
-from deadweight.basics.bumps import Bumps
-from deadweight.question.asking import ask
-from deadweight.studies.feature_cells import WithNoise
+from deadweight.question.question import ask
+from deadweight.tools.bumps import Bumps
 
 RNG = np.random.default_rng(2)
 X = np.column_stack([RNG.normal(size=200), RNG.exponential(size=200), RNG.integers(0, 2, 200)])

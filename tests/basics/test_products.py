@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deadweight.basics.products import FEW_STEPS, few_threads, one_thread, switches
+from deadweight.tools.limits import FEW_STEPS, few_threads, one_blas_thread, switches
 
 
 def counts() -> list[int]:
@@ -35,7 +35,7 @@ def test_one_meanwhile_and_as_before_afterwards(several):
 
 
 def test_one_for_numpy_alone(several):
-    with one_thread():
+    with one_blas_thread():
         assert counts()[0] == 1
     assert counts() == several
 

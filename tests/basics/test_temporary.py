@@ -20,12 +20,12 @@ import pytest
 from stream.folders import policies, table_of, write
 
 import deadweight as dw
-from deadweight.basics import temporary
-from deadweight.basics.temporary import VARIABLES, NoRoom, TemporaryFolder, remove_all, sweep
 from deadweight.errors import OutputError
 from deadweight.io.part_log import CommonLabels
 from deadweight.io.scratch import Scratch
 from deadweight.io.stream import open_stream
+from deadweight.tools import files as temporary
+from deadweight.tools.files import VARIABLES, NoRoom, TemporaryFolder, remove_all, sweep
 
 TWO = CommonLabels(np.arange(2), np.arange(2))
 NEEDS_A_LOCK = pytest.mark.skipif(sys.platform == "win32", reason="folders cannot be locked")
@@ -274,7 +274,7 @@ def test_a_folder_that_is_swept_before_it_is_held_is_made_again(
 
 MAKES_MANY = """
 import sys
-from deadweight.basics.temporary import TemporaryFolder
+from deadweight.tools.files import TemporaryFolder
 print("here", flush=True)
 sys.stdin.readline()
 for number in range(200):

@@ -11,11 +11,10 @@ from threading import Thread
 
 import numpy as np
 import pytest
+from deadweight_studies.benchmark.cases import CASES, SCOPE_RL, fastest, slope
+from deadweight_studies.benchmark.timing import Ratio, ratio
 
 from deadweight.cli import main
-from deadweight.studies.benchmark import CASES, Ratio, ratio
-from deadweight.studies.benchmark.growth import fastest, slope
-from deadweight.studies.benchmark.peers import SCOPE_RL
 
 SCALE = "0.002"
 
@@ -100,7 +99,7 @@ def test_peers_are_timed_only_where_they_agree(monkeypatch):
     module = types.SimpleNamespace(**dict.fromkeys(SCOPE_RL.values(), StandIn))
     monkeypatch.setattr(util, "find_spec", lambda name: object())
     monkeypatch.setattr(metadata, "version", lambda name: "0.0")
-    monkeypatch.setattr("deadweight.studies.benchmark.peers.import_module", lambda name: module)
+    monkeypatch.setattr("deadweight_studies.benchmark.cases.import_module", lambda name: module)
     tables, columns, *others = CASES["peers"](float(SCALE))
     assert "from tables" in tables.name
     assert "from columns" in columns.name
@@ -126,7 +125,7 @@ def test_slope_of_known_growth(monkeypatch: pytest.MonkeyPatch):
 
         return run
 
-    monkeypatch.setattr("deadweight.studies.benchmark.growth.time.process_time", lambda: clock[0])
+    monkeypatch.setattr("deadweight_studies.benchmark.cases.time.process_time", lambda: clock[0])
     by_size = {size: work(size) for size in (50, 100, 200)}
     assert slope(by_size, fixed=2.0) == pytest.approx(1.5)
     assert slope(by_size) < 1.5 - 1e-4

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from deadweight.cli import run
-from deadweight.cli.demo_ward import NAMES, is_right
-from deadweight.studies.ward import CALM, EARLY, OLD, RULES, WAIT, ward
+from deadweight.cli.demo import WARD_NAMES, is_right
+from deadweight.mdp.ward import CALM, EARLY, OLD, RULES, WAIT, ward
 
 
 def test_the_truth_about_the_rules():
@@ -48,7 +48,7 @@ def test_the_demo_is_right_and_marks_the_truth(tmp_path: Path, capsys):
     answers = {name: one["verdict"]["answer"] for name, one in shown["policies"].items()}
     assert answers == {"treat early": "better", "wait and see": "worse", "calm days": "cannot tell"}
     assert all(one["right"] for one in shown["policies"].values())
-    assert set(shown["intervals"]) == set(NAMES)
+    assert set(shown["intervals"]) == set(WARD_NAMES)
     assert all(one["of"] == 6 for one in shown["intervals"].values())
     page = report.read_text(encoding="utf-8")
     assert "the truth (simulated)" in page

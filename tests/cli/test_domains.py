@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deadweight.cli.domains import domains, ranges
+from deadweight.cli.states import domains, ranges
 
 
 def test_the_table_has_every_domain_with_its_exact_values(capsys):

@@ -13,7 +13,7 @@ from cli.small import small_files
 from deadweight import cli
 from deadweight.cli import doctor as doctor_command
 from deadweight.cli.evaluate import is_open
-from deadweight.verdict import Verdict
+from deadweight.results.evaluation import Verdict
 
 
 def raises(error: BaseException) -> Callable[..., None]:

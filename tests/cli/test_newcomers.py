@@ -14,7 +14,7 @@ from cli.small import small_files
 
 from deadweight import cli
 from deadweight.cli import output
-from deadweight.io import stdin
+from deadweight.io import files as stdin
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 2) -> str:

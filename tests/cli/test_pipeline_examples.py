@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deadweight_studies.ends import table_without_flags
 from pages import ROOT
 
 import deadweight as dw
 from deadweight.cli import run
-from deadweight.studies.unsaid_ends import table_without_flags
 
 TUTORIAL = (ROOT / "docs" / "tutorials" / "engineer.md").read_text()
 YAML = "\n".join(re.findall(r"```yaml\n(.*?)```", TUTORIAL, re.DOTALL))

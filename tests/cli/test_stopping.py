@@ -24,8 +24,8 @@ COMMAND = """
 import os, sys, time
 from pathlib import Path
 from deadweight import cli
-from deadweight.basics import atomic
-from deadweight.io import external_sort, open, scratch, stream
+from deadweight.tools import files
+from deadweight.io import open, scratch, stream
 
 where, notes = sys.argv[1], Path(sys.argv[2])
 del sys.argv[1:3]
@@ -55,9 +55,9 @@ def watched(self, done):
         at(f"pass {passes}")
 
 stream.Stream.progress = watched
-external_sort._Outlet.close = stopping("sorting", external_sort._Outlet.close)
+scratch._Outlet.close = stopping("sorting", scratch._Outlet.close)
 scratch.Shelf.keep = stopping("thread", scratch.Shelf.keep)
-atomic.set_access = stopping("writing", atomic.set_access)
+files.set_access = stopping("writing", files.set_access)
 cli.main()
 """
 EVALUATE = ("evaluate", "log", "--stream", "--report", "out/report.html")

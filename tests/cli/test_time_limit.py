@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from deadweight_studies.ends import ergodic, table_without_flags
 from typer.testing import CliRunner
 
 from deadweight.cli.app import app
-from deadweight.studies.unsaid_ends import ergodic, table_without_flags
 
 WITH = {"evaluate": ["--estimators", "DM,WPDIS"], "states": [], "doctor": []}
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from deadweight_studies.problems import random_problem
 
 import deadweight as dw
-from deadweight.studies.problems import random_problem
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 import deadweight as dw
-from deadweight.comparing.said import reasons
 from deadweight.errors import UnknownEstimator
+from deadweight.verbs.compare import reasons
 
 
 def assert_as_evaluated(found, log, policies, pi_b=None):
@@ -108,7 +108,7 @@ def test_what_an_evaluation_of_a_sparse_log_would_claim_is_told(found):
 @pytest.mark.parametrize("episodes", [6, 300])
 def test_the_same_where_there_is_no_blend(problem, policies, episodes, monkeypatch):
     """Too many states for a model: weights alone, of six episodes too few for a verdict."""
-    monkeypatch.setattr("deadweight.question.core.MOST_VALUES", 10)
+    monkeypatch.setattr("deadweight.question.question.MOST_VALUES", 10)
     data = problem.sample(episodes, seed=4)
     alone = dw.evaluate(data, policies["good"], problem.pi_b, background=False)
     assert alone.headline.blend is None

@@ -7,12 +7,12 @@ import pickle  # noqa: TID251 - results must survive a trip to another process
 
 import numpy as np
 import pytest
+from deadweight_studies.problems import study_problems
 from numpy.testing import assert_allclose
 
 import deadweight as dw
-from deadweight.comparing.compare_policies import _ranked
 from deadweight.errors import OptionError, PolicyError
-from deadweight.studies.problems import study_problems
+from deadweight.verbs.compare import _ranked
 
 
 def test_what_it_says_hangs_together(found):

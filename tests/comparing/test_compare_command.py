@@ -6,10 +6,10 @@ import json
 
 import numpy as np
 import pytest
+from deadweight_studies.ends import table_without_flags
 from typer.testing import CliRunner
 
 from deadweight.cli.app import app
-from deadweight.studies.unsaid_ends import table_without_flags
 
 
 @pytest.fixture(scope="module")

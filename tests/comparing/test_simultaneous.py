@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from deadweight.comparing.contenders import Contender
-from deadweight.comparing.simultaneous import Contest, Draws
+from deadweight.verbs.contenders import Contender, Contest, Draws
 
 
 def test_the_simulated_quantile_is_that_of_independent_and_of_equal_numbers():

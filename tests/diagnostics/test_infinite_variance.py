@@ -6,14 +6,13 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from deadweight_studies.problems import late_reward
 
 import deadweight as dw
-from deadweight.diagnostics.infinite_variance import has_infinite_variance, radii
+from deadweight.diagnostics.tails import has_infinite_variance, radii
 from deadweight.domains import deterministic_lift, stochastic_lift
 from deadweight.log.interface import InMemory
-from deadweight.question.asking import ask
-from deadweight.question.core import Question
-from deadweight.studies.hard import late_reward
+from deadweight.question.question import Question, ask
 
 
 def waiting(stays: int, ends: int, cut: bool = False) -> dw.Trajectories:

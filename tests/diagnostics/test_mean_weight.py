@@ -8,15 +8,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deadweight_studies.problems import random_problem
 from scipy.stats import binom
 
 import deadweight as dw
-from deadweight.diagnostics.infinite_variance import second_moment
-from deadweight.diagnostics.mean_weight import is_contradicted, stated_policy
+from deadweight.diagnostics.tails import second_moment
+from deadweight.diagnostics.weight_report import is_contradicted, stated_policy
 from deadweight.io.stream import open_stream
-from deadweight.question.asking import ask
+from deadweight.question.question import ask
 from deadweight.question.ratio_check import FALSE_ALARMS, Stated
-from deadweight.studies.problems import random_problem
 
 SOUND = random_problem(6, 3, 8, seed=9)
 LOG = SOUND.sample(400, seed=4)

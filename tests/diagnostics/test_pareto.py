@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from deadweight.diagnostics import pareto_k
-from deadweight.diagnostics.pareto import shape, tail_size
+from deadweight.diagnostics.tails import shape, tail_size
 
 
 @pytest.mark.parametrize("k", [-0.3, 0.1, 0.5, 0.9, 1.5])

@@ -11,8 +11,7 @@ import pytest
 
 import deadweight as dw
 from deadweight.diagnostics import state_report
-from deadweight.diagnostics.state_report import chi_squared
-from deadweight.diagnostics.variance_cost import variance_costs
+from deadweight.diagnostics.states import chi_squared, variance_costs
 from deadweight.errors import DropError
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "theory"))

@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 from doctor.broken_logs import CORPUS, sound
 
-from deadweight.doctor import LogProblem, doctor
-from deadweight.doctor.diagnosis import ON_THE_LOG, ON_THE_TABLE, ON_THE_TARGET
 from deadweight.errors import DataError
-from deadweight.io import read
+from deadweight.io.doctor import ON_THE_LOG, ON_THE_TABLE, ON_THE_TARGET, doctor
+from deadweight.io.read import read
 from deadweight.io.requirements import REQUIREMENTS
+from deadweight.io.schema import LogProblem
 
 
 def test_a_sound_log_has_no_finding():

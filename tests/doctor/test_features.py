@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from feature_tables import SEPSIS, sepsis_table
 
-from deadweight.doctor import doctor
-from deadweight.doctor.diagnosis import ON_THE_FEATURES
+from deadweight.io.doctor import ON_THE_FEATURES, doctor
 from deadweight.io.requirements import OF_FEATURES
 
 

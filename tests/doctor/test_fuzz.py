@@ -17,9 +17,10 @@ from doctor.broken_logs import sound
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from deadweight.doctor import doctor
 from deadweight.errors import DataError, DeadweightError
-from deadweight.io import read, read_policy
+from deadweight.io.doctor import doctor
+from deadweight.io.policy_files import read_policy
+from deadweight.io.read import read
 from deadweight.io.schema import OPTIONAL, REQUIRED
 
 RELAXED = settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from doctor.broken_logs import sound
 
-from deadweight.doctor import doctor
+from deadweight.io.doctor import doctor
 
 
 def bandit(p_logged, p_true, n=2000, seed=0):

@@ -10,9 +10,9 @@ import pytest
 from doctor.broken_logs import sound
 
 from deadweight.cli import run
-from deadweight.doctor import doctor
 from deadweight.errors import PolicyError
-from deadweight.policy.policies import TabularPolicy
+from deadweight.io.doctor import doctor
+from deadweight.log.policies import TabularPolicy
 
 STATES, ACTIONS = ["home", "icu", "ward"], ["treat", "wait"]
 

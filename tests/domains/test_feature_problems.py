@@ -6,13 +6,9 @@ import numpy as np
 import pytest
 
 import deadweight as dw
-from deadweight.domains.cart_pole import CartPole
-from deadweight.domains.continuous_lift import ContinuousLift
-from deadweight.domains.feature_problem import FeatureProblem
-from deadweight.domains.navigation import Navigation
-from deadweight.domains.rollout import drawn, returns, rollout
-from deadweight.domains.sepsis_like import SepsisLike
 from deadweight.errors import OptionError
+from deadweight.mdp.feature_worlds import CartPole, ContinuousLift, Navigation, SepsisLike
+from deadweight.mdp.problem import FeatureProblem, drawn, returns, rollout
 
 PROBLEMS = {
     name: getattr(dw.domains, name) for name in ("continuous_lift", "navigation", "cart_pole", "sepsis_like")

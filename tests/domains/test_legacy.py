@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from deadweight_studies.legacy import lift_log, taxi_log
 
-from deadweight.domains.legacy import lift_log, taxi_log
 from deadweight.errors import PolicyError
 
 PUBLISHED = Path(__file__).parents[3] / "shared" / "data" / "taxi"

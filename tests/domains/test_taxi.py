@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from deadweight_studies.taxi_training import main, train
 
 from deadweight.domains import taxi
-from deadweight.domains.taxi_training import main, train
 from deadweight.errors import OptionError, PolicyError
 from deadweight.mdp.tabular import policy_value
 
@@ -91,7 +91,7 @@ def test_training_improves_on_chance(small):
 
 def test_the_command_writes_both_policies(tmp_path, monkeypatch, capsys):
     tables = [np.full((2000, 6), 1 / 6), np.eye(6)[np.zeros(2000, dtype=int)]]
-    monkeypatch.setattr("deadweight.domains.taxi_training.train", lambda: tables)
+    monkeypatch.setattr("deadweight_studies.taxi_training.train", lambda: tables)
     assert main([str(tmp_path / "policies.npz")]) == 0
     assert "policies.npz" in capsys.readouterr().out
     with np.load(tmp_path / "policies.npz") as stored:

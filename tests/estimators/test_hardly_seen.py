@@ -12,10 +12,10 @@ from reference.log import ENDS, UNKNOWN
 from strategies import random_policy
 
 import deadweight as dw
-from deadweight.blend.evidence import gather
-from deadweight.blend.mixing import WIDTH, Mixture
-from deadweight.inference.student_t import t_error
-from deadweight.question.asking import ask
+from deadweight.answers.blend import WIDTH, Mixture
+from deadweight.answers.candidates import gather
+from deadweight.answers.student_t import t_error
+from deadweight.question.question import ask
 from deadweight.sums import kernel
 
 STATES, ACTIONS, N = 4, 3, 17

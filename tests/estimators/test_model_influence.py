@@ -11,7 +11,7 @@ from reference import weighted
 from strategies import random_policy
 
 import deadweight as dw
-from deadweight.question.asking import ask
+from deadweight.question.question import ask
 from deadweight.sums.blocks import blocks
 from deadweight.testing import influences
 from deadweight.values.model_influence import FittedModel

@@ -190,7 +190,7 @@ def test_the_check_finds_an_estimator_that_depends_on_its_block() -> None:
 
 
 def test_the_check_finds_an_estimator_that_cannot_travel() -> None:
-    from deadweight.estimators.per_decision import PerDecision
+    from deadweight.estimators.terms import PerDecision
 
     made = dw.Estimator("HERE", terms=lambda *given: PerDecision()(*given))
     with pytest.raises(AssertionError, match="HERE: It cannot be sent to another process"):

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, csr_matrix
 
-from deadweight.estimators import simplex_qp
-from deadweight.estimators.simplex_qp import (
+from deadweight.estimators import density_ratio as simplex_qp
+from deadweight.estimators.density_ratio import (
     SimplexSolution,
     kkt_residual,
     solution_gradient,

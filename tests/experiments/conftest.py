@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from deadweight.studies.reproduction.measure import (
+from deadweight_studies.reproduction.run import (
     BEHAVIOUR_VALUE,
     BOUNDS,
     EXACT,
     REFERENCE,
     SAMPLED_RETURN,
     Row,
+    Work,
+    open_store,
 )
-from deadweight.studies.reproduction.protocols import CORRECTED, PUBLISHED
-from deadweight.studies.reproduction.run import Work, open_store
-from deadweight.studies.reproduction.spec import EXPERIMENTS
+from deadweight_studies.reproduction.spec import EXPERIMENTS
+from deadweight_studies.reproduction.worlds import CORRECTED, PUBLISHED
 
 RUNS = 3
 

@@ -6,13 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from deadweight.studies.reproduction.cells import EXACT_MATCH, verdict
-from deadweight.studies.reproduction.measure import SAMPLED_RETURN, Task, measure
-from deadweight.studies.reproduction.paper import printed
-from deadweight.studies.reproduction.protocols import PUBLISHED
-from deadweight.studies.reproduction.results import Mean
-from deadweight.studies.reproduction.spec import EXPERIMENTS, TABLES
+from deadweight_studies.reproduction.run import SAMPLED_RETURN, Task, measure
+from deadweight_studies.reproduction.spec import EXPERIMENTS, TABLES, printed
+from deadweight_studies.reproduction.tables import EXACT_MATCH, Mean, verdict
+from deadweight_studies.reproduction.worlds import PUBLISHED
 
 POLICIES = Path(__file__).parents[3] / "shared" / "data" / "taxi"
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from deadweight_studies.reproduction.run import Task, measure
+from deadweight_studies.reproduction.spec import EXPERIMENTS
+from deadweight_studies.reproduction.worlds import CORRECTED, DISCREPANCIES, PUBLISHED, protocol, touching
 
 import deadweight as dw
 from deadweight.errors import OptionError
-from deadweight.studies.reproduction.measure import Task, measure
-from deadweight.studies.reproduction.protocols import CORRECTED, DISCREPANCIES, PUBLISHED, protocol, touching
-from deadweight.studies.reproduction.spec import EXPERIMENTS
 
 
 @pytest.mark.parametrize("name", ["published", "corrected", "published-D3-D4", "corrected+D1+D2"])

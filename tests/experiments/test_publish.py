@@ -7,15 +7,20 @@ import io
 from dataclasses import replace
 
 import pytest
-
-from deadweight.studies.reproduction.cells import Cell, cells, verdict
-from deadweight.studies.reproduction.claims import CLAIMS
-from deadweight.studies.reproduction.figures import draw
-from deadweight.studies.reproduction.publish import found_in, publish
-from deadweight.studies.reproduction.results import Mean
-from deadweight.studies.reproduction.run import open_store
-from deadweight.studies.reproduction.spec import FIGURES, TABLES
-from deadweight.studies.reproduction.tables import HEADER, as_csv, as_latex, summary
+from deadweight_studies.reproduction.claims import CLAIMS
+from deadweight_studies.reproduction.publish import draw, found_in, publish
+from deadweight_studies.reproduction.run import open_store
+from deadweight_studies.reproduction.spec import FIGURES, TABLES
+from deadweight_studies.reproduction.tables import (
+    HEADER,
+    Cell,
+    Mean,
+    as_csv,
+    as_latex,
+    cells,
+    summary,
+    verdict,
+)
 
 
 def stores(work):
@@ -123,7 +128,7 @@ def test_marks_are_the_papers(made_up):
 
 
 def test_ties_share_a_mark_and_use_up_the_next():
-    from deadweight.studies.reproduction.cells import _marked
+    from deadweight_studies.reproduction.tables import _marked
 
     row = [
         Cell(7, name, name, Mean(value, 0.0), None, "")

@@ -6,9 +6,7 @@ import math
 
 import pyarrow.parquet
 import pytest
-
-from deadweight.studies.reproduction.experiment_rows import RowStore
-from deadweight.studies.reproduction.measure import Row
+from deadweight_studies.reproduction.run import Row, RowStore
 
 MADE_WITH = {"version": "1", "protocol": "published", "experiment": "deterministic-lift"}
 KEYS = [(7, -1), (7, 0), (7, 1), (9, -1), (9, 0)]

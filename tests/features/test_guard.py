@@ -6,15 +6,14 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from deadweight_studies.problems import irrelevant
 from features.test_feature_evaluation import LOG, TRUTH, pi_b, pi_e
 
 import deadweight as dw
-from deadweight.blend.mixing import WITHOUT_MODEL
-from deadweight.negligible.guard import fit_of, guard_of, rewards_to_go
-from deadweight.negligible.witnesses import LEAST_Z
-from deadweight.question.asking import ask
-from deadweight.question.options import Options
-from deadweight.studies.bad_models import irrelevant
+from deadweight.answers.blend import WITHOUT_MODEL
+from deadweight.answers.witnesses import LEAST_Z, fit_of, guard_of, rewards_to_go
+from deadweight.question.asked import Options
+from deadweight.question.question import ask
 
 RNG = np.random.default_rng(3)
 SPREAD = float(LOG.rewards.std())

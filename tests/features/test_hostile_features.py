@@ -9,7 +9,7 @@ import pytest
 
 import deadweight as dw
 from deadweight.errors import DataError, OptionError, PolicyError
-from deadweight.policy import row_policies
+from deadweight.log import policies as row_policies
 
 RNG = np.random.default_rng(5)
 LENGTHS = np.array([3, 2, 4, 1, 5])

@@ -9,11 +9,11 @@ import pytest
 from features.test_feature_evaluation import LOG, TRUTH, pi_b, pi_e
 
 import deadweight as dw
-from deadweight.answers.known_values import KnownValues, known_values
-from deadweight.blend.evidence import gather
-from deadweight.blend.mixing import WITHOUT_MODEL
-from deadweight.question.asking import ask
-from deadweight.question.options import Options
+from deadweight.answers.blend import WITHOUT_MODEL
+from deadweight.answers.candidates import gather
+from deadweight.answers.trust import KnownValues, known_values
+from deadweight.question.asked import Options
+from deadweight.question.question import ask
 
 RNG = np.random.default_rng(7)
 

@@ -9,11 +9,11 @@ import pytest
 from features.tabular_logs import twins
 
 import deadweight as dw
-from deadweight.basics.bumps import Bumps
 from deadweight.errors import OptionError
+from deadweight.tools.bumps import Bumps
 from deadweight.values.linear import LinearQ
 from deadweight.values.linear_sums import LinearSums, sums_by_fold
-from deadweight.values.row_values import Rows
+from deadweight.values.rows import Rows
 
 EXACT = dw.LinearQ("linear", ridge=0)
 CASES = [("DM", 0)]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import deadweight as dw
-from deadweight.blend.headline import judge
-from deadweight.blend.mixing import SECOND_OPINION, Evidence, Mixture, half_width
+from deadweight.answers.blend import SECOND_OPINION, Evidence, Mixture, half_width
+from deadweight.answers.headline import judge
 
 WALK = dw.domains.navigation()
 LOG = WALK.sample(60, seed=0)

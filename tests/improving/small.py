@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from deadweight import TabularMDP, Trajectories
-from deadweight.mdp.simulate import simulate
+from deadweight.mdp.problem import simulate
 
 # Two states, two actions: in state 0 action 1 pays more at once, in state 1 action 0 does.
 P = np.array([[[0.2, 0.5, 0.3], [0.6, 0.2, 0.2]], [[0.3, 0.3, 0.4], [0.1, 0.7, 0.2]]])

@@ -9,18 +9,18 @@ import scipy.stats
 from improving.small import PI_B, log
 
 import deadweight as dw
-from deadweight.improving.gate import (
+from deadweight.question.question import Question, ask
+from deadweight.typing import FloatArray
+from deadweight.verbs.recipe import (
     ALLOWED,
     HALVINGS,
+    Recipe,
     gain_of_shipped,
     judge,
     judge_in_sample,
     judge_strictly,
+    learn,
 )
-from deadweight.improving.recipe import Recipe, learn
-from deadweight.question.asking import ask
-from deadweight.question.core import Question
-from deadweight.typing import FloatArray
 
 RECIPE = Recipe(caution=1.0, min_visits=2)
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from deadweight_studies.ends import table_without_flags
+from deadweight_studies.real_kinds import toxic_dose
 from improving.small import PI_B, bandit, log
 
 import deadweight as dw
 from deadweight.errors import EstimationError, OptionError
-from deadweight.improving.words import MEANING, STATE
 from deadweight.io.stream import open_stream
-from deadweight.studies.real_kinds import toxic_dose
-from deadweight.studies.unsaid_ends import table_without_flags
+from deadweight.verbs.improve import MEANING, STATE
 
 HALF = [[0.5, 0.5]]
 

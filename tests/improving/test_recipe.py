@@ -8,9 +8,8 @@ from improving.small import PI_B, bandit, log, mdp
 
 from deadweight import TabularMDP, policy_value
 from deadweight.errors import OptionError
-from deadweight.improving.advantages import Horizon, Models
-from deadweight.improving.recipe import Recipe, improved, learn
-from deadweight.question.asking import ask
+from deadweight.question.question import ask
+from deadweight.verbs.recipe import Horizon, Models, Recipe, improved, learn
 
 HALF = np.array([[0.5, 0.5]])
 

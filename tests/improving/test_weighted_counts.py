@@ -7,11 +7,10 @@ import pytest
 from improving.small import PI_B, log
 
 import deadweight as dw
-from deadweight.improving.advantages import Horizon, Models
-from deadweight.improving.weighted_counts import count_weighted
 from deadweight.log.interface import InMemory, in_memory
 from deadweight.mdp.tabular import q_values
 from deadweight.values.model import Counts, count, mdp_from_counts
+from deadweight.verbs.recipe import Horizon, Models, count_weighted
 
 
 def same(ours: Counts, theirs: Counts) -> None:

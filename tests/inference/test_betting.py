@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import deadweight as dw
+from deadweight.answers.betting import FRACTIONS, ConfidenceSequence, confidence_sequence, lower_bound
 from deadweight.errors import DataError, OptionError
-from deadweight.inference import ConfidenceSequence, confidence_sequence
-from deadweight.inference.betting import FRACTIONS, lower_bound
 
 
 def wealth(x: np.ndarray, m: float) -> float:

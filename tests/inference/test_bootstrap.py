@@ -10,15 +10,14 @@ from scipy import stats
 
 import deadweight as dw
 from deadweight.answers.answering import Answers
+from deadweight.answers.bootstrap import _CUTS, LEVELS, _add_product, bca_levels, poisson_weights, resampled
 from deadweight.answers.plans import Plan
+from deadweight.answers.student_t import influences
 from deadweight.estimators.names import estimator_of
-from deadweight.inference.bootstrap import _add_product, bca_levels, resampled
-from deadweight.inference.per_episode import influences
-from deadweight.inference.poisson import _CUTS, LEVELS, poisson_weights
 from deadweight.log.interface import InMemory, in_memory
-from deadweight.question.asking import ask_pair
+from deadweight.question.asked import Options
 from deadweight.question.drops import Drop, given_drop
-from deadweight.question.options import Options
+from deadweight.question.question import ask_pair
 from deadweight.sums.pairs import pair_policies
 
 S, A, N, RESAMPLES = 4, 3, 30, 9

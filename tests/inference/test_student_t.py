@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import deadweight as dw
+from deadweight.answers.student_t import t_quantile
 from deadweight.errors import OptionError
-from deadweight.inference.student_t import t_quantile
 
 PROBLEM = dw.domains.stochastic_lift(7)
 LOG = PROBLEM.sample(300, seed=2)
@@ -98,7 +98,7 @@ def test_what_does_not_weigh_by_products_has_nothing_to_be_checked_by(name: str)
 
 
 def test_what_cannot_be_checked_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deadweight.question.core.MOST_VALUES", LOG.horizon * PROBLEM.pi_e.probs.size - 1)
+    monkeypatch.setattr("deadweight.question.question.MOST_VALUES", LOG.horizon * PROBLEM.pi_e.probs.size - 1)
     found = dw.estimate("WPDIS", LOG, **PAIR)
     assert found.bias_allowance == 0.0
     assert "unchecked" in found.flags

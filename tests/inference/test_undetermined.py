@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import deadweight as dw
-from deadweight.inference.intervals import WIDEST, determined
+from deadweight.answers.intervals import WIDEST, determined
 from deadweight.results import Interval
 
 FAR = (-np.inf, np.inf)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import deadweight as dw
-from deadweight.verdict import verdict
+from deadweight.verbs.verdict import verdict
 
 RNG = np.random.default_rng(0)
 PI_B = [[0.5, 0.5]]

@@ -12,8 +12,7 @@ import pytest
 
 from deadweight.domains import stochastic_lift
 from deadweight.errors import MDPError
-from deadweight.integrations import mdp_from_gymnasium, register
-from deadweight.integrations.registration import ENVIRONMENTS
+from deadweight.mdp.gymnasium_worlds import ENVIRONMENTS, mdp_from_gymnasium, register
 from deadweight.mdp.tabular import policy_value
 
 gymnasium = pytest.importorskip("gymnasium")

@@ -14,7 +14,7 @@ import pytest
 
 import deadweight as dw
 from deadweight.errors import DataError, OptionError, PolicyError
-from deadweight.io.mending import Mending, fitting_formats
+from deadweight.io.schema import Mending, fitting_formats
 from deadweight.io.stream import open_stream
 
 EPISODE = ["b", "b", "a", "c", "c", "c"]

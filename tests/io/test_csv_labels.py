@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 import deadweight as dw
 from deadweight.errors import PolicyError
-from deadweight.io import read, read_policy
-from deadweight.io.csv_files import as_numbers
-from deadweight.io.findings import LogProblem
+from deadweight.io.files import as_numbers
+from deadweight.io.policy_files import read_policy
+from deadweight.io.read import read
+from deadweight.io.schema import LogProblem
 
 TWINS = [("01", "1"), ("0x10", "16"), ("12:00", "12:00:00"), ("true", "True"), ("1", "1.0"), ("1e1", "10"),
          ("12345678901234567890", "12345678901234567891"), ("9007199254740992.5", "9007199254740993.5"),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from deadweight.errors import DeadweightError, MissingExtra
-from deadweight.io import from_minari
+from deadweight.io.environments import from_minari
 
 minari = pytest.importorskip("minari")
 gymnasium = pytest.importorskip("gymnasium")

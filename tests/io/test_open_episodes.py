@@ -18,8 +18,8 @@ from stream.folders import mean_reward
 import deadweight as dw
 from deadweight.cli import run
 from deadweight.errors import DataError, OptionError
-from deadweight.io.mending import Mending
 from deadweight.io.open import open_log
+from deadweight.io.schema import Mending
 from deadweight.io.stream import open_stream
 from deadweight.sums.ends import inferred_limit
 from deadweight.sums.reduction import reduce_log

@@ -9,11 +9,10 @@ import pandas as pd
 import pytest
 
 from deadweight.errors import DeadweightError
-from deadweight.estimate import estimate
-from deadweight.io import read_policy
-from deadweight.io.policy_writing import write_policy
+from deadweight.io.policy_files import read_policy, write_policy
+from deadweight.log.policies import TabularPolicy
 from deadweight.log.trajectories import Trajectories
-from deadweight.policy.policies import TabularPolicy
+from deadweight.verbs.estimate import estimate
 
 PROBS = np.array([[0.2, 0.8], [1.0, 0.0], [0.5, 0.5]])
 

@@ -14,9 +14,8 @@ import gymnasium
 import deadweight as dw
 from deadweight.domains import stochastic_lift
 from deadweight.errors import DeadweightError, MissingExtra, PolicyError
-from deadweight.io import record
-from deadweight.policy.policies import TabularPolicy
-from deadweight.policy.row_policies import FeaturePolicy
+from deadweight.io.environments import record
+from deadweight.log.policies import FeaturePolicy, TabularPolicy
 
 
 def test_the_mean_return_is_the_exact_value():

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kernel.built import _kernel, needs_kernel
 
+from deadweight.answers import bootstrap as poisson
 from deadweight.estimators import incremental
-from deadweight.inference import poisson
 from deadweight.io import part_log
 from deadweight.sums import kernel
 

@@ -7,13 +7,11 @@ import pytest
 from kernel.built import _kernel, needs_kernel
 
 import deadweight as dw
-from deadweight.negligible import unseen_fit
-from deadweight.negligible.unseen_fit import Residuals, Slope, Steps, unseen_values
-from deadweight.question.asking import ask
-from deadweight.question.core import Question
+from deadweight.answers import witnesses as unseen_fit
+from deadweight.answers.witnesses import Residuals, Slope, Steps, unseen_values
+from deadweight.question.question import Question, ask
 from deadweight.sums import kernel
-from deadweight.sums.blocks import Block, blocks
-from deadweight.sums.fields import Folds
+from deadweight.sums.blocks import Block, Folds, blocks
 
 S, A, N = 5, 2, 40
 

@@ -12,13 +12,11 @@ from hypothesis import strategies as st
 from kernel.built import _kernel, needs_kernel
 
 import deadweight as dw
-from deadweight.estimators.per_decision import PerDecision
 from deadweight.estimators.product import ProductFamily, ProductSums
-from deadweight.estimators.trajectory import WholeEpisode
+from deadweight.estimators.terms import PerDecision, WholeEpisode
 from deadweight.log.interface import in_memory
 from deadweight.sums import kernel
-from deadweight.sums.blocks import blocks
-from deadweight.sums.fields import Field, Table
+from deadweight.sums.blocks import Field, Table, blocks
 from deadweight.sums.pairs import PolicyPair, pair_policies
 from deadweight.sums.reduction import reduce_log
 from deadweight.sums.running import SAFE_LOG

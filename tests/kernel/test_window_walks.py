@@ -12,7 +12,7 @@ import deadweight as dw
 from deadweight.answers.influences import Influences
 from deadweight.estimators.product import SelfNormalised
 from deadweight.estimators.windowed import model_steps, windowed
-from deadweight.question.asking import ask
+from deadweight.question.question import ask
 from deadweight.sums import kernel
 from deadweight.sums.blocks import blocks
 from deadweight.typing import FloatArray

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from deadweight_studies.problems import previous_action
 
 import deadweight as dw
+from deadweight.answers.witnesses import Witnesses, witnesses_of
 from deadweight.estimators.names import estimator_of
-from deadweight.negligible.anchor import strays
-from deadweight.negligible.epsilon_path import path_of
-from deadweight.negligible.path_columns import Columns
-from deadweight.negligible.witnesses import Witnesses, witnesses_of
-from deadweight.question.asking import ask
-from deadweight.studies.hard import previous_action
+from deadweight.negligible.levels import Columns
+from deadweight.negligible.path import path_of, strays
+from deadweight.question.question import ask
 
 
 @pytest.mark.parametrize(("name", "share"), [("C-WSPDIS", 1 / 16), ("WSPDIS", 1.0), ("WDRSIS", 1 / 16)])

@@ -15,7 +15,7 @@ import deadweight as dw
 from deadweight.domains import deterministic_lift
 from deadweight.log.interface import in_memory
 from deadweight.negligible import DropWarning, covariance
-from deadweight.negligible.factors import factors
+from deadweight.negligible.covariance_test import factors
 from deadweight.sums.pairs import pair_policies
 
 GOLDEN = Path(__file__).parents[1] / "golden"

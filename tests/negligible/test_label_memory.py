@@ -7,13 +7,12 @@ from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
+from deadweight_studies.automatic import NoiseLabels
+from deadweight_studies.problems import random_problem, river
 
 import deadweight as dw
-from deadweight.negligible.label_memory import is_forgetful, memory, pay
-from deadweight.negligible.witnesses import witnesses_of
-from deadweight.question.asking import ask
-from deadweight.studies.drop_cells import NoiseLabels
-from deadweight.studies.problems import random_problem, river
+from deadweight.answers.witnesses import is_forgetful, memory, pay, witnesses_of
+from deadweight.question.question import ask
 from deadweight.values.model import Counts, count
 
 

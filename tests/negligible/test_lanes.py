@@ -9,19 +9,19 @@ import pytest
 from kernel.built import _kernel, needs_kernel
 
 import deadweight as dw
-from deadweight.answers.laned import Laned
+from deadweight.answers.lanes import Laned
 from deadweight.estimators.names import BUILT_IN
-from deadweight.negligible.levels import Levels, make_levels
-from deadweight.negligible.path_columns import (
+from deadweight.negligible.levels import (
     Columns,
     LevelPlans,
+    Levels,
     columns_of,
     level_by_level,
     level_drops,
+    make_levels,
 )
-from deadweight.question.asking import ask
-from deadweight.question.core import Question
-from deadweight.question.options import read_options
+from deadweight.question.asked import read_options
+from deadweight.question.question import Question, ask
 from deadweight.sums import kernel
 from deadweight.sums.blocks import blocks
 from deadweight.sums.lanes import Lanes, LaneValues, LaneWalk, Wanted

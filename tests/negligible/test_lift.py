@@ -7,7 +7,7 @@ import pytest
 
 from deadweight.domains import deterministic_lift, inventory, stochastic_lift
 from deadweight.mdp.tabular import TabularMDP
-from deadweight.negligible.lift_states import lift
+from deadweight.negligible.state_tests import lift
 
 
 @pytest.mark.parametrize("size", [5, 7, 9, 17])

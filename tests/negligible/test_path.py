@@ -10,8 +10,8 @@ import deadweight as dw
 from deadweight.domains import deterministic_lift
 from deadweight.estimators.names import BUILT_IN, estimator_of
 from deadweight.negligible import q_gap, sweep
-from deadweight.negligible.epsilon_path import epsilon_path, path_of
-from deadweight.question.asking import ask
+from deadweight.negligible.path import epsilon_path, path_of
+from deadweight.question.question import ask
 
 WHOLE = ("SIS", "WSIS", "C-SIS", "C-WSIS")
 STATE_BASED = [name for name, made in BUILT_IN.items() if made.is_state_based]

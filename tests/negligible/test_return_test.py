@@ -10,7 +10,7 @@ from negligible.logs import plain, random_case
 import deadweight as dw
 from deadweight.domains import deterministic_lift
 from deadweight.negligible import DropWarning, return_test
-from deadweight.negligible.return_test import return_p_values
+from deadweight.negligible.state_tests import return_p_values
 
 
 @pytest.mark.filterwarnings("ignore::deadweight.negligible.DropWarning")

@@ -6,23 +6,21 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from deadweight_studies.automatic import NoiseLabels
+from deadweight_studies.problems import previous_action, river
 
 import deadweight as dw
+from deadweight.answers import witnesses as unseen_fit
 from deadweight.answers.answering import Answers
+from deadweight.answers.candidates import gather
 from deadweight.answers.influences import one_pass
-from deadweight.blend.evidence import gather
+from deadweight.answers.witnesses import Proof, Witnesses, hearing_of, unseen_values, witnesses_of
 from deadweight.estimators.names import estimator_of
 from deadweight.estimators.product import SelfNormalised
-from deadweight.estimators.row_windows import row_window, value_of_starts
-from deadweight.negligible import unseen_fit
-from deadweight.negligible.epsilon_path import path_of
-from deadweight.negligible.unseen_fit import Proof, unseen_values
-from deadweight.negligible.witnesses import Witnesses, hearing_of, witnesses_of
-from deadweight.question.asking import ask
-from deadweight.question.options import Options
-from deadweight.studies.drop_cells import NoiseLabels
-from deadweight.studies.hard import previous_action
-from deadweight.studies.problems import river
+from deadweight.estimators.windowed import row_window, value_of_starts
+from deadweight.negligible.path import path_of
+from deadweight.question.asked import Options
+from deadweight.question.question import ask
 
 PAST = previous_action("small", 5, 2, horizon=4, seed=3, episodes=80)
 

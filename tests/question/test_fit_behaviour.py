@@ -9,8 +9,7 @@ import pytest
 
 import deadweight as dw
 from deadweight.errors import Assumption, DeadweightError, MissingExtra
-from deadweight.policy.learners import LEARNERS
-from deadweight.policy.logit import fit_logit, probabilities
+from deadweight.log.behaviour import LEARNERS, fit_logit, probabilities
 from deadweight.question.learned_behaviour import fit_behaviour
 from deadweight.question.ratio_check import z_of
 

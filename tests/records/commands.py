@@ -16,17 +16,16 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+import deadweight_studies.work
 import numpy as np
 import pytest
+from deadweight_studies import automatic as automatic_drop
+from deadweight_studies import coverage as interval_coverage
+from deadweight_studies import headline as headline_study
+from deadweight_studies.problems import StudyProblem, river
 
-import deadweight.cli.app
-import deadweight.cli.coverage
-import deadweight.cli.reproduce
-import deadweight.cli.study
-from deadweight.basics import worker_pool
 from deadweight.cli import main
-from deadweight.studies import automatic_drop, headline_study, interval_coverage
-from deadweight.studies.problems import StudyProblem, river
+from deadweight.tools import workers as worker_pool
 
 COMMANDS = {
     "reproduce": ["reproduce", "table-1", "--runs", "1", "--workers", "1"],
@@ -62,7 +61,7 @@ def tiny_settings() -> None:
     problems = tiny_problems()
     automatic_drop._problems = lambda: problems  # type: ignore[assignment]
     interval_coverage.cells = lambda: problems  # type: ignore[assignment]
-    deadweight.cli.coverage.cells = lambda: problems  # type: ignore[assignment]
+    deadweight_studies.work.coverage_cells = lambda: problems  # type: ignore[assignment]
     headline_study.headline_cells = dict  # type: ignore[assignment]
     interval_coverage.RESAMPLES = 20
     worker_pool.START = "fork"

@@ -7,15 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from deadweight_studies import automatic as automatic_drop
+from deadweight_studies import coverage as interval_coverage
+from deadweight_studies.records import Entry, Store, encode
+from deadweight_studies.reproduction.run import EXACT, Task, Work, open_store, record_of
+from deadweight_studies.reproduction.worlds import PUBLISHED
+from deadweight_studies.runs import open_stores
 from records.commands import tiny_problems
-
-from deadweight.records import Store
-from deadweight.records.lines import Entry, encode
-from deadweight.studies import automatic_drop, interval_coverage
-from deadweight.studies.reproduction.measure import EXACT, Task
-from deadweight.studies.reproduction.protocols import PUBLISHED
-from deadweight.studies.reproduction.run import Work, open_store, record_of
-from deadweight.studies.runs import open_stores
 
 FLIPS = 2000
 

@@ -11,12 +11,24 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from deadweight_studies import records as lock
+from deadweight_studies.records import (
+    CHECK,
+    Entry,
+    Job,
+    Store,
+    _checksum,
+    decode,
+    digest,
+    encode,
+    fill,
+    last_made_with,
+    locked,
+    remarks,
+)
 
-from deadweight.basics import worker_pool
 from deadweight.errors import OutputError
-from deadweight.records import Job, Store, digest, fill, last_made_with, lock, remarks
-from deadweight.records.lines import CHECK, Entry, _checksum, decode, encode
-from deadweight.records.lock import locked
+from deadweight.tools import workers as worker_pool
 
 MADE_WITH = {"version": "1", "settings": "abc"}
 HARD = [0.1 + 0.2, -0.0, 5e-324, 1.7976931348623157e308, math.inf, -math.inf, 2**70, "π", None, True]

@@ -11,11 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadweight.report import Content, gather
-from deadweight.report.charts.forest import forest
-from deadweight.report.charts.path_chart import PathChart
-from deadweight.report.charts.scale import Scale, spanning, without_outliers
-from deadweight.report.charts.weights_chart import distribution
-from deadweight.report.numbers import significant
+from deadweight.report.charts import PathChart, distribution, forest
+from deadweight.report.svg import Scale, significant, spanning, without_outliers
 
 NUMBERS = st.floats(-1e9, 1e9)
 

@@ -10,13 +10,12 @@ import pytest
 from evaluations import ODD, lift, many_states
 
 import deadweight as dw
-from deadweight.background.headline_path import MOST_STATES
 from deadweight.diagnostics import weights
+from deadweight.diagnostics.headline_path import MOST_STATES
 from deadweight.estimators.names import estimator_of
-from deadweight.negligible.by_name import MIN_VISITS
-from deadweight.negligible.epsilon_path import path_of
-from deadweight.question.asking import ask
-from deadweight.question.core import Question
+from deadweight.negligible.path import path_of
+from deadweight.negligible.rules import MIN_VISITS
+from deadweight.question.question import Question, ask
 from deadweight.report import Content, gather
 from deadweight.results.evaluation import Evaluation
 

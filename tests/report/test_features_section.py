@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from deadweight_studies.problems import in_cells, irrelevant
 
 import deadweight as dw
-from deadweight.question.asking import ask
-from deadweight.question.options import Options
-from deadweight.report.charts.calibration_chart import calibration_chart
-from deadweight.report.sections.features_section import features_section
-from deadweight.studies.bad_models import in_cells, irrelevant
+from deadweight.question.asked import Options
+from deadweight.question.question import ask
+from deadweight.report.charts import calibration_chart
+from deadweight.report.sections import features_section
 
 LIFT = dw.domains.continuous_lift()
 

@@ -9,8 +9,8 @@ import pytest
 from evaluations import lift
 
 from deadweight.report import gather
-from deadweight.report.numbers import significant
-from deadweight.report.sections.meaning import meaning
+from deadweight.report.opening import meaning
+from deadweight.report.svg import significant
 from deadweight.results import Verdict
 
 

@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 from evaluations import lift
 
-from deadweight.background.headline_path import Level, PathContent
+from deadweight.diagnostics.headline_path import Level, PathContent
 from deadweight.report import gather
-from deadweight.report.numbers import significant
-from deadweight.report.sections.path_slider import path_section
+from deadweight.report.sections import path_section
+from deadweight.report.svg import significant
 
 
 def level(n_dropped: int, ess: float, **more: object) -> Level:

@@ -14,8 +14,8 @@ from results.graph import held
 
 import deadweight as dw
 from deadweight.errors import DeadweightError, NotAsked
-from deadweight.question.core import Question
-from deadweight.sums.stored import Stored
+from deadweight.question.question import Question
+from deadweight.sums.reduction import Stored
 
 SMALL = 200_000
 STATES, ACTIONS, STEPS = 300, 3, 50

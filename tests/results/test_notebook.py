@@ -9,9 +9,9 @@ import sys
 import pytest
 
 import deadweight as dw
-from deadweight.basics import progress_bar
-from deadweight.basics.progress import Pass
 from deadweight.errors import OptionError
+from deadweight.tools import progress as progress_bar
+from deadweight.tools.progress import Pass
 
 LIFT = dw.domains.deterministic_lift(7)
 LOG = LIFT.sample(200, seed=0)

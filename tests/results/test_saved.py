@@ -19,7 +19,7 @@ from results.graph import held
 
 import deadweight as dw
 from deadweight.errors import DataError, DeadweightError
-from deadweight.results.shared import Result
+from deadweight.results.saved import Result
 
 LABELS: dict[str, list[Any]] = {
     "text": ["a", 'q"uote', "line\nbreak", "\u202e", "$float"],

@@ -12,10 +12,10 @@ import pytest
 from stream.folders import policies, table_of, write
 from typer.testing import CliRunner
 
-from deadweight.basics import progress_bar
-from deadweight.cli import streams
+from deadweight.cli import log_options as streams
 from deadweight.cli.app import app
 from deadweight.errors import DeadweightError
+from deadweight.tools import progress as progress_bar
 
 
 @pytest.fixture

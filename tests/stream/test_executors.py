@@ -16,9 +16,7 @@ from stream.folders import KilledOnce, killed_always, mean_reward, policies, tab
 import deadweight as dw
 from deadweight.errors import EstimationError, OptionError
 from deadweight.io.stream import Stream, open_stream
-from deadweight.sums.executors import Executor, InProcess, executor_for
-from deadweight.sums.executors.cluster import Ray
-from deadweight.sums.executors.processes import Processes
+from deadweight.sums.executors import Executor, InProcess, Processes, Ray, executor_for
 from deadweight.sums.reduction import reduce_log
 
 NAMES = [name for name in dw.ESTIMATORS if "SDRE" not in name]

@@ -18,22 +18,20 @@ import pyarrow.parquet as pq
 import pytest
 
 import deadweight as dw
-from deadweight.basics.progress import Progress
 from deadweight.diagnostics import state_report, support, weights
 from deadweight.errors import DataError, DeadweightError, EstimationError
 from deadweight.estimators.product import Terms
 from deadweight.io import stream as io_stream
-from deadweight.io.findings import LogProblem
-from deadweight.io.mending import Mending
+from deadweight.io.schema import LogProblem, Mending
 from deadweight.io.stream import Stream, open_stream
 from deadweight.log.interface import as_log
 from deadweight.log.trajectories import EndsUnknownError
 from deadweight.sums.blocks import Block
 from deadweight.sums.executors import Executor, executor_for
-from deadweight.sums.log_fingerprint import fingerprint
 from deadweight.sums.old_policies import old_policies
-from deadweight.sums.reduction import per_episode
-from deadweight.sums.weighted_block import WeightedBlock
+from deadweight.sums.reduction import fingerprint, per_episode
+from deadweight.sums.weighting import WeightedBlock
+from deadweight.tools.progress import Progress
 
 N_STATES, N_ACTIONS, LIMIT = 5, 2, 8
 IDS = ["spring", "autumn"]

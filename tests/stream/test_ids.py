@@ -19,10 +19,10 @@ from stream.id_kinds import EPISODES, IDS, REFUSED, orders, written
 
 import deadweight as dw
 from deadweight.errors import DataError
-from deadweight.io import external_sort
-from deadweight.io.findings import LogProblem
-from deadweight.io.label_columns import read_labels
-from deadweight.io.part_ids import check_ids, share_of
+from deadweight.io import scratch as external_sort
+from deadweight.io.columns import read_labels
+from deadweight.io.parquet import check_ids, share_of
+from deadweight.io.schema import LogProblem
 from deadweight.io.stream import open_stream
 from deadweight.sums.executors import Executor, executor_for
 
@@ -182,7 +182,7 @@ def test_an_episode_in_two_parts_would_be_found(tmp_path: Path, monkeypatch: pyt
 
 
 def test_the_assertion_is_made_in_every_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from deadweight.io import fetch
+    from deadweight.io import part_log as fetch
 
     looked: list[int] = []
 

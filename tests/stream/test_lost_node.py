@@ -17,8 +17,7 @@ from stream.folders import mean_reward, policies, table_of, write
 import deadweight as dw
 from deadweight.io.stream import open_stream
 from deadweight.sums.blocks import Block
-from deadweight.sums.executors.cluster import Ray
-from deadweight.sums.executors.executor import Work
+from deadweight.sums.executors import Ray, Work
 from deadweight.sums.reduction import reduce_log
 
 NAMES = ["BEHAVIOUR", "WIS", "WPDIS", "DM", "WDR"]

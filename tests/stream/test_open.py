@@ -15,11 +15,11 @@ from stream.test_refusals import lie
 from typer.testing import CliRunner
 
 import deadweight as dw
-from deadweight.cli import streams
+from deadweight.cli import log_options as streams
 from deadweight.cli.app import app
-from deadweight.doctor import examine_part
-from deadweight.io import footer_check
 from deadweight.io import open as front_door
+from deadweight.io import stream as footer_check
+from deadweight.io.doctor import examine_part
 from deadweight.io.open import open_log
 from deadweight.io.table import LogTable
 

@@ -14,19 +14,19 @@ import pytest
 from stream.folders import opened, policies, table_of, write
 
 import deadweight as dw
-from deadweight.basics.progress import Progress
 from deadweight.errors import DataError, SupportError
-from deadweight.io import external_sort
+from deadweight.io import scratch as external_sort
 from deadweight.io import stream as stream_module
-from deadweight.io.fetch import Fetched, fetch
-from deadweight.io.findings import LogProblem
-from deadweight.io.stream import OutOfOrder, Stream, open_stream
+from deadweight.io.parquet import OutOfOrder
+from deadweight.io.part_log import Fetched, fetch
+from deadweight.io.schema import LogProblem
+from deadweight.io.stream import Stream, open_stream
 from deadweight.log.trajectories import Trajectories
 from deadweight.sums import reduction
 from deadweight.sums.blocks import SMALL_CELLS, blocks
-from deadweight.sums.executors import executor_for
-from deadweight.sums.executors.executor import threads
+from deadweight.sums.executors import executor_for, threads
 from deadweight.sums.reduction import LARGER_CELLS, LONG_EPISODE
+from deadweight.tools.progress import Progress
 
 
 def episodes_of(log: Trajectories) -> list[Any]:

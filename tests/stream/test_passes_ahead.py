@@ -9,11 +9,11 @@ import pytest
 from stream.folders import policies, table_of, write
 
 import deadweight as dw
-from deadweight.basics import progress as news
-from deadweight.basics.progress import Pass, Progress, expect_passes, unforeseen_passes
 from deadweight.io.open import open_log
 from deadweight.io.stream import open_stream
-from deadweight.question import core
+from deadweight.question import question as core
+from deadweight.tools import progress as news
+from deadweight.tools.progress import Pass, Progress, expect_passes, unforeseen_passes
 
 ASKED: list[dict[str, Any]] = [
     {},

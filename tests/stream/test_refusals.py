@@ -15,8 +15,9 @@ from stream.folders import opened, policies, table_of
 from stream.id_kinds import can_be_written
 
 import deadweight as dw
-from deadweight.io.findings import LogProblem
-from deadweight.io.stream import OutOfOrder, open_stream
+from deadweight.io.parquet import OutOfOrder
+from deadweight.io.schema import LogProblem
+from deadweight.io.stream import open_stream
 
 TABLE = table_of(20, 6, truncated=True, propensities=True)
 LAST = np.flatnonzero(np.diff(np.append(TABLE["episode"].to_numpy(), -1)))

@@ -13,7 +13,7 @@ from stream.folders import N_STATES, policies, table_of, write
 
 import deadweight as dw
 from deadweight.diagnostics import state_report
-from deadweight.diagnostics.weights import weights
+from deadweight.diagnostics.weight_report import weights
 from deadweight.errors import DropError, EstimationError
 from deadweight.io.stream import Stream, open_stream
 from deadweight.negligible import epsilon_path

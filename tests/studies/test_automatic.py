@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from deadweight.studies import automatic_drop
-from deadweight.studies.automatic_tables import markdown
-from deadweight.studies.drop_cells import fresh_cells, tuned_cells
-from deadweight.studies.problems import study_problems
-from deadweight.studies.runs import first_runs, make_runs
+from deadweight_studies import automatic as automatic_drop
+from deadweight_studies.automatic import fresh_cells, markdown, tuned_cells
+from deadweight_studies.problems import study_problems
+from deadweight_studies.runs import first_runs, make_runs
 
 
 def test_there_are_enough_problems_and_enough_of_them_are_fresh():

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from deadweight_studies import comparison as comparison_study
+from deadweight_studies import cuts as cut_study
+from deadweight_studies import mixtures as mixture_study
+from deadweight_studies.problems import study_problems
 
 import deadweight as dw
-from deadweight.studies import comparison_study, cut_study, mixture_study
-from deadweight.studies.problems import study_problems
 
 
 def test_candidates_depend_on_what_is_shown_and_end_with_the_old_policy():

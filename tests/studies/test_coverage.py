@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from deadweight_studies import coverage as interval_coverage
+from deadweight_studies.coverage import summarise, write_tables
 
 import deadweight as dw
-from deadweight.studies import interval_coverage
-from deadweight.studies.coverage_tables import summarise, write_tables
 
 CELL = "hidden 8 x 3, n = 300"
 

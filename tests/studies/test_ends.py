@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from deadweight.studies import unsaid_ends
+from deadweight_studies import ends as unsaid_ends
 
 
 def test_two_runs_and_the_same_again(tmp_path: Path) -> None:

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from deadweight_studies.features import (
+    NAMES,
+    Echo,
+    Frailty,
+    WithNoise,
+    by_heart,
+    cells,
+    line_of,
+    markdown,
+    run,
+)
+from deadweight_studies.problems import in_cells, irrelevant
 
 import deadweight as dw
-from deadweight.studies.bad_models import in_cells, irrelevant
-from deadweight.studies.feature_cells import Echo, Frailty, WithNoise, by_heart, cells
-from deadweight.studies.feature_study import NAMES, line_of, markdown, run
 
 
 def record(value, interval, answer="better", flags=()):

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from deadweight_studies import headline as headline_study
+from deadweight_studies.headline_tables import SINGLE, Line, headline_tables, lines, write_headline
+from deadweight_studies.problems import STEPS, BinnedCartpole
+from deadweight_studies.runs import first_runs
+from deadweight_studies.work import study
 
 import deadweight as dw
-from deadweight.cli.study import study
-from deadweight.studies import headline_study
-from deadweight.studies.cartpole import STEPS, BinnedCartpole
-from deadweight.studies.headline_tables import SINGLE, Line, headline_tables, lines, write_headline
-from deadweight.studies.runs import first_runs
 
 CELL = "random 8 x 3, n = 200"
 ONES = dict.fromkeys(("BLEND", "C-WSPDIS", "WDRSIS", "WPDIS", "LIN"), 1.0)

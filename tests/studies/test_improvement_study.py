@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from deadweight_studies import improvement as study
+from deadweight_studies.improvement import candidate_that_passed, model_optimum, spibb
 
 from deadweight import TabularMDP, TabularPolicy, policy_value, simulate
-from deadweight.studies import improvement_study as study
-from deadweight.studies.policy_learners import candidate_that_passed, model_optimum, spibb
 
 P = np.array([[[0.2, 0.5, 0.3], [0.6, 0.2, 0.2]], [[0.3, 0.3, 0.4], [0.1, 0.7, 0.2]]])
 MDP = TabularMDP(P, [[0.0, 1.0], [0.5, -0.5]], [0.5, 0.5], 8)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from deadweight_studies import headline as module
+from deadweight_studies.headline import magic
+from deadweight_studies.problems import StudyProblem, random_problem
 
 import deadweight as dw
-from deadweight.question.asking import ask
-from deadweight.studies import magic as module
-from deadweight.studies.magic import magic
-from deadweight.studies.problems import StudyProblem, random_problem
+from deadweight.question.question import ask
 from deadweight.sums.blocks import Block
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deadweight.studies.probability_doubts import DOUBTS, FORMS, STATED, _line, markdown, run
+from deadweight_studies.probability_doubts import DOUBTS, FORMS, STATED, _line, markdown, run
 
 CELL = "random 8 x 3, 3 steps, n = 1000"
 

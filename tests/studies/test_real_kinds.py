@@ -6,10 +6,10 @@ from itertools import product
 
 import numpy as np
 import pytest
+from deadweight_studies import real_kinds
+from deadweight_studies.problems import StudyProblem
 
 from deadweight.mdp.tabular import occupancies, policy_value
-from deadweight.studies import real_kinds
-from deadweight.studies.problems import StudyProblem
 
 
 def before(log, k: int):

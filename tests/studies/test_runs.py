@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from deadweight.studies import runs
-from deadweight.studies.problems import StudyProblem, river
-from deadweight.studies.runs import first_runs, make_runs, open_stores
+from deadweight_studies import runs
+from deadweight_studies.problems import StudyProblem, river
+from deadweight_studies.runs import first_runs, make_runs, open_stores
 
 CELLS = {
     "river": StudyProblem("river", river(), 50),

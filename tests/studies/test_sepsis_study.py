@@ -5,11 +5,11 @@ from __future__ import annotations
 from importlib.metadata import PackageNotFoundError
 
 import pytest
+from deadweight_studies import sepsis as sepsis_study
+from deadweight_studies.problems import StudyProblem
 
 from deadweight.domains import deterministic_lift
 from deadweight.errors import MissingExtra
-from deadweight.studies import sepsis_study
-from deadweight.studies.problems import StudyProblem
 
 
 def made(value: float, half: float, verdict: str) -> dict[str, object]:

@@ -8,9 +8,9 @@ from theory.small_mdps import random_mdp, random_policy, trajectories
 
 from deadweight.domains import deterministic_lift, stochastic_lift
 from deadweight.errors import DropError, MDPError, OptionError, PolicyError, UnknownEstimator
-from deadweight.mdp.simulate import simulate
+from deadweight.mdp.problem import simulate
 from deadweight.mdp.tabular import TabularMDP, policy_value
-from deadweight.negligible.lift_states import lift
+from deadweight.negligible.state_tests import lift
 from deadweight.theory import episodes_needed, moments
 
 

@@ -7,7 +7,7 @@ What nobody asks for, such as the standard error of an estimate without interval
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -15,21 +15,256 @@ from typing import Any
 import numpy as np
 
 from deadweight.answers.influences import Job, one_pass
-from deadweight.answers.misfit import Misfit, ModelCheck, can_check
+from deadweight.answers.lanes import FEW_LANES, LanePlan, LaneWork, PlainWork, walked
 from deadweight.answers.plans import FEW_EPISODES, NEARLY_ALL, UNDROPPED, Compute, Plan, plan_of
-from deadweight.answers.summing import Summing, ess_key
-from deadweight.basics.progress import unforeseen_passes
-from deadweight.estimators.family import Family, Fit, Summed
-from deadweight.estimators.full_influence import WithModel, full_influences, no_influence
-from deadweight.estimators.starts import StartFamily
-from deadweight.question.core import Question
+from deadweight.estimators.direct import Direct, Episodes
+from deadweight.estimators.influence import Influence, StartFamily, WithModel, full_influences, no_influence
+from deadweight.estimators.product import Family, Fit, ProductFamily, SelfNormalised, Summed
+from deadweight.mdp.tabular import policy_value
 from deadweight.question.drops import NOTHING_DROPPED
-from deadweight.sums.blocks import Block
-from deadweight.sums.fields import Field
+from deadweight.question.question import Question
+from deadweight.results.saved import saved
+from deadweight.sums import kernel
+from deadweight.sums.blocks import BLOCK_CELLS, SMALL_CELLS, WALKED_CELLS, Block, Field
 from deadweight.sums.reduction import reduce_log
-from deadweight.sums.summaries import Kish, RowMoments
+from deadweight.sums.summaries import Kish, Moments, RowMoments
 from deadweight.sums.weighting import Weighting
+from deadweight.tools.progress import unforeseen_passes
 from deadweight.typing import FloatArray
+from deadweight.values.model import mdp_from_counts
+from deadweight.values.rows import MovedValues
+
+# --------------------------------------------------------------------------------------------------------
+# All that was summed of a question, by key, and the one fold that sums what is not there yet.
+
+
+class Summing:
+    """The sums of one question; all that was summed of it is there for all."""
+
+    def __init__(self, question: Question) -> None:
+        self.question = question
+        self._sums = question.sums
+
+    def found(self, one: Summed) -> Any:
+        """The sums of something that has been summed."""
+        inner = one.family.key if isinstance(one, SelfNormalised) else one.key
+        return self._sums[inner] if inner in self._sums else self._sums[one.key]
+
+    def sum(self, families: Iterable[Summed], weightings: Iterable[Weighting] = ()) -> None:
+        """One fold for all sums that are not there yet."""
+        wanted = {family.key: family for family in families if family.key not in self._sums}
+        for key, family in list(wanted.items()):
+            inner = family.family.key if isinstance(family, SelfNormalised) else None
+            if inner is not None and (inner in wanted or inner in self._sums):
+                del wanted[key]  # the sums with moments will do
+        sizes = {ess_key(w): w for w in weightings if ess_key(w) not in self._sums}
+        if not wanted and not sizes:
+            return
+        found = None
+        few = len(wanted) + len(sizes) <= FEW_LANES and all(map(_is_walked, wanted.values()))
+        plan = None if few else LanePlan(wanted.values(), sizes.items(), self._horizon)
+        if plan is not None and plan.works:
+            found = self._fold(plan.rest, dict(plan.rest_weightings), plan)
+        if found is None:
+            with unforeseen_passes(plan is not None and bool(plan.works)):  # a block was declined
+                found = self._fold(list(wanted.values()), sizes, None)
+            assert found is not None
+        self._sums.update(found)
+
+    def _horizon(self) -> int:
+        """The longest episode; of a stored log that nobody knows yet it is found with the counts."""
+        if self.question.parts.known is None:
+            _ = self.question.counts
+        return self.question.horizon
+
+    def _cells(self, families: Sequence[Summed]) -> int:
+        """The size of a block; it depends on what is summed and on the log, never on who sums."""
+        parts = self.question.parts
+        if kernel.KERNEL is None or not parts.has_rows or parts[0].discounting is not None:
+            return BLOCK_CELLS
+        return WALKED_CELLS if all(map(_is_walked, families)) else BLOCK_CELLS
+
+    def _fold(
+        self, families: Sequence[Summed], sizes: Mapping[Hashable, Weighting], plan: LanePlan | None
+    ) -> dict[Hashable, Any] | None:
+        """Sums by key, by way of lanes as far as the plan goes; None where a block was declined there."""
+        works: tuple[LaneWork | PlainWork, ...] = () if plan is None else (*plan.works, *plan.plain)
+        summarise = BlockSums(tuple(families), tuple(sizes.values()), works)
+        cells = self._cells(families) if plan is None else SMALL_CELLS  # much is summed beside lanes
+        found = reduce_log(self.question.parts, summarise, self.question.workers, cells)
+        alone = len(families) + len(sizes)
+        keys = [*(family.key for family in families), *sizes]
+        of_lanes = {} if plan is None else plan.results(found[alone:])
+        return None if of_lanes is None else {**dict(zip(keys, found[:alone], strict=True)), **of_lanes}
+
+
+@dataclass(frozen=True, eq=False)
+class BlockSums:
+    """The sums of a block: of families and whole weights one by one, and of walks along many lanes."""
+
+    families: tuple[Summed, ...]
+    weightings: tuple[Weighting, ...]
+    walks: tuple[LaneWork | PlainWork, ...]
+
+    def __call__(self, block: Block) -> list[Any]:
+        """All of them."""
+        sums: list[Any] = [family.summarise(block) for family in self.families]
+        sums += [Kish.of(weighting.on(block).final) for weighting in self.weightings]
+        return sums + walked(self.walks, block)
+
+
+def _is_walked(one: Summed) -> bool:
+    """Whether it is summed on walks by itself, where there is a kernel."""
+    family = one.family if isinstance(one, SelfNormalised) else one
+    return isinstance(family, ProductFamily) and family.is_walked
+
+
+def ess_key(weighting: Weighting) -> Hashable:
+    """The key of the whole weights of some kept ratios."""
+    return ("ess", weighting)
+
+
+# --------------------------------------------------------------------------------------------------------
+# The model check: does the fitted model give back what the log itself earned?
+#
+# The behaviour policy's value in the model, *over the T steps of the log*, is compared with the mean return.
+# Both come from the same episodes; the standard error of their difference is that of its influence function,
+# which for the value in the model is that of the direct method:
+#
+# .. math:: z = \frac{\hat V_T(\pi_b) - \bar G}
+#    {\max\left( \mathrm{se}(\hat V_T(\pi_b) - \bar G),\; \mathrm{se}(\bar G) / 10 \right)}
+#
+# The floor is for tasks that end by themselves: there the two differ only by what comes after T steps, which
+# is next to nothing and still many of its own standard errors.
+#
+# The behaviour policy is the one observed in the log, whatever was given or logged: wrong propensities are
+# not the model's fault. With it all actions of a state are pooled, and the influence is complete.
+#
+# A model that takes a time limit for random endings, or states that hide what matters, show up here (solved
+# until it settles, such a model returns the mean of the log identically: over T steps it does not). Others do
+# not: a check that finds nothing is no proof.
+
+# A difference of more standard errors than this is no chance; with few episodes, its equal in Student's t.
+MOST_STANDARD_ERRORS = 4.0
+# The standard error of the difference is taken to be at least this share of that of the mean return.
+LEAST_SHARE = 0.1
+# Differences smaller than this, relative to the values compared, are rounding.
+ROUNDING = 1e-9
+
+
+@saved
+@dataclass(frozen=True)
+class Misfit:
+    """What the check has found.
+
+    Attributes:
+      value: of the behaviour policy in the model, over the steps of the log.
+      mean: return in the log.
+      z: their difference in standard errors.
+      n: episodes.
+      steps: T.
+    """
+
+    value: float
+    mean: float
+    z: float
+    n: int
+    steps: int
+
+    @property
+    def found(self) -> bool:
+        """Whether the model does not fit."""
+        from scipy.special import ndtr, stdtrit
+
+        return self.n > 1 and abs(self.z) > float(stdtrit(self.n - 1, ndtr(MOST_STANDARD_ERRORS)))
+
+    @property
+    def size(self) -> float:
+        """By how much the model is off for the behaviour policy."""
+        return abs(self.value - self.mean)
+
+    @property
+    def reason(self) -> str:
+        """The finding in words."""
+        far = f"{self.z:+.0f} standard errors" if math.isfinite(self.z) else "where nothing is left to chance"
+        return (
+            f"The model does not fit the log: over {self.steps:,} steps it puts the old policy at "
+            f"{self.value:.4g}, and the logged episodes earned {self.mean:.4g} on average "
+            f"({far})."
+        )
+
+
+class ModelCheck:
+    """The check of a question's model: two things to take moments of, and what they say."""
+
+    def __init__(self, question: Question) -> None:
+        self.gamma, self.n = question.gamma, question.n
+        self.steps = max(question.horizon, question.time_limit or 0)
+        self.fit = _behaviour_fit(question, self.steps)
+
+    @property
+    def influence(self) -> Influence:
+        """The influence of a block's episodes on the value in the model, up to a constant."""
+        return self.fit.influence or no_influence
+
+    def finish(self, difference: Moments, returns: Moments) -> Misfit:
+        """The finding."""
+        gap = self.fit.value - returns.mean
+        size = max(abs(returns.mean), returns.std_error * math.sqrt(self.n) if self.n > 1 else 0.0)
+        if abs(gap) <= ROUNDING * size:
+            z = 0.0
+        else:
+            error = max(difference.std_error, LEAST_SHARE * returns.std_error)
+            z = gap / error if error else math.copysign(math.inf, gap)
+        return Misfit(self.fit.value, returns.mean, z, self.n, self.steps)
+
+
+def can_check(question: Question) -> bool:
+    """Whether returns are those of the T steps: an episode that was cut before has earned less.
+
+    Unless rows that were seen stand for what was cut off.
+    """
+    fitted, whole = question.row_values, question.cut_early == 0 or question.cut_weights is not None
+    return whole and (fitted is None or isinstance(fitted, MovedValues))
+
+
+def check_model(question: Question) -> Misfit | None:
+    """What the check finds, by a pass of its own; None where it cannot be made."""
+    if not can_check(question):
+        return None
+    check = ModelCheck(question)
+    difference, returns = reduce_log(question.parts, partial(_moments, check), question.workers)
+    return check.finish(difference, returns)
+
+
+def _moments(check: ModelCheck, block: Block) -> list[Moments]:
+    returns = block.returns(check.gamma)
+    return [Moments.of(check.influence(block) - returns), Moments.of(returns)]
+
+
+def _behaviour_fit(question: Question, steps: int) -> Fit:
+    """The behaviour policy's value in the model over the steps of the log; the same for all new policies."""
+    if question.row_values is not None:
+        by_row = question.row_values.behaviour_value(steps)
+        assert by_row is not None, "only what moves is checked"
+        return Fit(by_row[0], influence=by_row[1])
+    if question.options.model is not None:
+        return Fit(policy_value(question.model, question.pi_b, steps, question.gamma))
+    key = (ModelCheck, question.shape, steps, question.gamma, question.options.unseen)
+    found: Fit = question.facts.shared(key, lambda: _observed_value(question, steps))
+    return found
+
+
+def _observed_value(question: Question, steps: int) -> Fit:
+    """The value of the policy that was observed, in the fitted model."""
+    counts, unseen = question.counts.pooled(), question.options.unseen
+    model = mdp_from_counts(counts, steps, unseen)
+    only_action = np.ones((model.n_states, 1))
+    direct = Direct(model, only_action, steps, question.gamma, counts, unseen)
+    return direct.finish(Episodes(question.n), weighted=False)
+
+
+# --------------------------------------------------------------------------------------------------------
 
 
 class Answers(Summing):

@@ -14,20 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.answers.lane_classes import NOTHING, both, is_simple, lane_classes
-from deadweight.answers.lane_work import sum_of_kinds
-from deadweight.answers.laned import Laned, lane_values
-from deadweight.estimators.full_influence import Influence
+from deadweight.answers.lanes import NOTHING, Laned, both, is_simple, lane_classes, lane_values, sum_of_kinds
+from deadweight.estimators.influence import Influence
 from deadweight.estimators.product import Normalised, ProductInfluence
-from deadweight.estimators.window_walk import WindowWalks
-from deadweight.question.core import Question
+from deadweight.estimators.windowed import WindowWalks
+from deadweight.question.question import Question
 from deadweight.sums.blocks import SMALL_CELLS, Block
 from deadweight.sums.lanes import LaneFactors, Lanes, LaneValues, LaneWalk, Wanted
 from deadweight.sums.reduction import reduce_log
 from deadweight.sums.weighting import Weighting
 from deadweight.typing import FloatArray
-from deadweight.values.joint_influence import JointInfluence
-from deadweight.values.model_influence import ModelInfluence
+from deadweight.values.model_influence import JointInfluence, ModelInfluence
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,25 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.basics.once import once
 from deadweight.estimators.builders import missing_advantage
 from deadweight.estimators.direct import Direct
 from deadweight.estimators.estimator import Estimator
-from deadweight.estimators.family import Family, Summed
-from deadweight.estimators.full_influence import Influence, starts_of
+from deadweight.estimators.influence import Influence, StartFamily, starts_of
 from deadweight.estimators.names import DOUBLY_ROBUST, MODEL, W
-from deadweight.estimators.product import ProductFamily, SelfNormalised
-from deadweight.estimators.starts import StartFamily
-from deadweight.estimators.trajectory import Behaviour
-from deadweight.question.core import Question
+from deadweight.estimators.product import Family, ProductFamily, SelfNormalised, Summed
+from deadweight.estimators.terms import Behaviour
 from deadweight.question.drops import NOTHING_DROPPED, Drop
-from deadweight.question.solved_values import Values
-from deadweight.sums.blocks import Block, discounted_sum
-from deadweight.sums.fields import Field
+from deadweight.question.question import Question, Values
+from deadweight.sums.blocks import Block, Field, discounted_sum
 from deadweight.sums.running import times
 from deadweight.sums.weighting import Weighting
+from deadweight.tools.arithmetic import once
 from deadweight.typing import FloatArray
-from deadweight.values.hardly_seen import Surprise
+from deadweight.values.crossfit import Surprise
 
 # Fewer effective episodes than this carry no conclusion.
 FEW_EPISODES = 10.0

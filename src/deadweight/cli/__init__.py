@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 def main() -> None:
     """Run the command line and exit with its code; see `run`. A signal that stops it ends the process."""
-    from deadweight.cli.stopping import ended_by_signals
+    from deadweight.cli.failures import ended_by_signals
 
     sys.exit(ended_by_signals(lambda: run(sys.argv[1:])))
 

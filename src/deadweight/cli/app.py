@@ -6,16 +6,60 @@ Commands that read a log have many options in common; `shared_options` says whic
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from deadweight.cli import command_options as options
-from deadweight.cli.shared_options import LOG, NEEDED, PAGE, READING, TIMES, WORKING, has_options
+from deadweight.cli.command_options import LOG, NEEDED, PAGE, READING, TIMES, WORKING, has_options
 from deadweight.errors import OptionError
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+# Commands of the distribution deadweight-studies, which are known to exist whether it is installed or not.
+STUDIES = ("reproduce", "coverage", "study", "benchmark")
+
+
+class Commands(TyperGroup):
+    """The commands below, and those that other distributions add as entry points `deadweight.commands`.
+
+    Entry points are looked for only where they matter: in `--help`, and for a name that is none of ours.
+    """
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """All names: ours first."""
+        return [*super().list_commands(ctx), *(entry.name for entry in _added())]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of a name; a command of a distribution that is not installed says which one."""
+        ours = super().get_command(ctx, cmd_name)
+        if ours is not None:
+            return ours
+        for entry in _added():
+            if entry.name == cmd_name:
+                alone = typer.Typer(add_completion=False)
+                alone.command(cmd_name)(entry.load())
+                return typer.main.get_command(alone)
+        if cmd_name in STUDIES:
+            raise OptionError(
+                f"`deadweight {cmd_name}` is a command of deadweight-studies, which is not installed.",
+                fix="Install it: pip install deadweight-studies.",
+            )
+        return None
+
+
+def _added() -> Iterable[EntryPoint]:
+    from importlib.metadata import entry_points
+
+    return sorted(entry_points(group="deadweight.commands"))
+
+
 app = typer.Typer(
+    cls=Commands,
     name="deadweight",
     help="Off-policy evaluation without the dead weight: how good would a new policy be, judged from logs "
     "of an old one?",
@@ -70,24 +114,9 @@ def demo(
 @app.command()
 def domains() -> None:
     """The domains with states and their exact values, and those with features and simulated ones."""
-    from deadweight.cli.domains import domains as run
+    from deadweight.cli.states import domains as run
 
     run()
-
-
-@app.command()
-def reproduce(
-    target: options.ReproduceTarget = "all",
-    protocol: options.ReproduceProtocol = "published",
-    runs: options.ReproduceRuns = None,
-    workers: options.ReproduceWorkers = None,
-    out: options.Results = Path("reproduction"),
-    policies: options.ReproducePolicies = None,
-) -> None:
-    """Make the paper's tables and figures again, with a ledger of what holds."""
-    from deadweight.cli.reproduce import reproduce as run
-
-    run(target, protocol, runs, workers, out, policies)
 
 
 @app.command()
@@ -106,7 +135,7 @@ def doctor(**typed: Any) -> None:
     """Check a log: each finding has its code, rows, fix and a command. Exit code 1 if there are errors."""
     from deadweight.cli.doctor import Request
     from deadweight.cli.doctor import doctor as run
-    from deadweight.cli.invocation import requested
+    from deadweight.cli.log_options import requested
 
     raise typer.Exit(run(requested(Request, typed)))
 
@@ -139,7 +168,7 @@ def evaluate(**typed: Any) -> None:
     """How good would the target policy be? A table, a verdict with reasons, and a report."""
     from deadweight.cli.evaluate import Request
     from deadweight.cli.evaluate import evaluate as run
-    from deadweight.cli.invocation import requested
+    from deadweight.cli.log_options import requested
 
     raise typer.Exit(run(requested(Request, typed)))
 
@@ -167,9 +196,9 @@ def evaluate(**typed: Any) -> None:
 def compare(**typed: Any) -> None:
     """Which of several policies? Differences that hold all at once, who may be best, and what to ship."""
     _need(typed["target"], "--target", "--target a=a.csv --target b=b.csv")
-    from deadweight.cli.compare_command import Request
-    from deadweight.cli.compare_command import compare as run
-    from deadweight.cli.invocation import requested
+    from deadweight.cli.compare import Request
+    from deadweight.cli.compare import compare as run
+    from deadweight.cli.log_options import requested
 
     raise typer.Exit(run(requested(Request, {**typed, "target": None, "targets": typed["target"]})))
 
@@ -195,9 +224,9 @@ def compare(**typed: Any) -> None:
 def improve(**typed: Any) -> None:
     """Is there a better policy in this log? A list of changes, and the policy. Exit code 1 on no change."""
     _need(typed["out"], "--out", "--out policy.csv")
-    from deadweight.cli.improve_command import Request
-    from deadweight.cli.improve_command import improve as run
-    from deadweight.cli.invocation import requested
+    from deadweight.cli.improve import Request
+    from deadweight.cli.improve import improve as run
+    from deadweight.cli.log_options import requested
 
     raise typer.Exit(run(requested(Request, {**typed, "drop": "none"})))
 
@@ -219,46 +248,8 @@ def improve(**typed: Any) -> None:
 def states(**typed: Any) -> None:
     """The state report (what each state costs in variance and bias) and the epsilon path."""
     _need(typed["target"], "--target", "--target policy.csv")
-    from deadweight.cli.invocation import requested
+    from deadweight.cli.log_options import requested
     from deadweight.cli.states import Request
     from deadweight.cli.states import states as run
 
     run(requested(Request, typed))
-
-
-@app.command()
-def coverage(
-    runs: options.CoverageRuns = 300,
-    workers: options.Processes = 1,
-    out: options.Results = Path("coverage"),
-) -> None:
-    """Measure how often every kind of interval covers, on problems whose answer is known."""
-    from deadweight.cli.coverage import coverage as run
-
-    run(runs, workers, out)
-
-
-@app.command()
-def study(
-    name: options.StudyName,
-    runs: options.StudyRuns = 100,
-    workers: options.Processes = 1,
-    out: options.Results = Path("studies"),
-    only: options.StudyOnly = None,
-) -> None:
-    """Repeat a measurement of the documentation."""
-    from deadweight.cli.study import study as run
-
-    run(name, runs, workers, out, only or ())
-
-
-@app.command()
-def benchmark(
-    only: options.BenchmarkOnly = "",
-    scale: options.BenchmarkScale = 1.0,
-    json: options.Json = False,
-) -> None:
-    """Time against plain references, as ratios measured in pairs."""
-    from deadweight.cli.benchmark import benchmark as run
-
-    run(only, scale, json)

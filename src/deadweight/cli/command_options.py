@@ -5,8 +5,10 @@ What several commands have is `Log`, `Gamma` and so on; what one command has car
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -103,8 +105,6 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and 
 Report = Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")]
 Title = Annotated[str | None, typer.Option(help="Heading of the report.")]
 Reward = Annotated[str | None, typer.Option(help="What the reward is, for the report: 'euros a customer'.")]
-Processes = Annotated[int, typer.Option(min=1, help="Processes that work side by side.")]
-Results = Annotated[Path, typer.Option(help="Folder of the results; finished runs in it are not repeated.")]
 
 # Of `demo`.
 DemoDomain = Annotated[
@@ -122,17 +122,6 @@ DemoReport = Annotated[Path, typer.Option(help="Where the HTML report goes.")]
 DemoFiles = Annotated[
     Path | None,
     typer.Option(help="Only write the ward's log and the new rules as CSV into this folder, to try on."),
-]
-
-# Of `reproduce`.
-ReproduceTarget = Annotated[str, typer.Argument(help="table-1 to table-7, figure-1 to figure-3, or all.")]
-ReproduceProtocol = Annotated[
-    str, typer.Option(help="published, corrected, or with switches changed: published-D3, corrected+D1.")
-]
-ReproduceRuns = Annotated[int | None, typer.Option(min=1, help="Only the first so many runs.")]
-ReproduceWorkers = Annotated[int | None, typer.Option(min=1, help="Processes; one a core by default.")]
-ReproducePolicies = Annotated[
-    Path | None, typer.Option(help="Folder with the paper's taxi policies, pi18.npy and pi19.npy.")
 ]
 
 # Of `doctor`.
@@ -220,27 +209,55 @@ StatesDrop = Annotated[
 ]
 StatesTop = Annotated[int, typer.Option(min=1, help="States to print, those that cost most variance first.")]
 
-# Of `coverage`.
-CoverageRuns = Annotated[int, typer.Option(min=1, help="Logs for each cell.")]
 
-# Of `study`.
-StudyName = Annotated[
-    str,
-    typer.Argument(
-        help="automatic: mean squared errors of automatic and hand-set drops; ends: logs that do not say "
-        "how their episodes end; headline: BLEND beside other rows; improve: what shipped policies gain; "
-        "compare: many policies together; mixtures: several old policies; cuts: cut episodes; "
-        "doubts: flags of wrong probabilities; features: states as features; sepsis: BLEND on a real table."
-    ),
-]
-StudyRuns = Annotated[int, typer.Option(min=2, help="Logs of each problem.")]
-StudyOnly = Annotated[
-    list[str] | None,
-    typer.Option(help="A cell of headline, compare or improve by its name; again for another."),
-]
+# --------------------------------------------------------------------------------------------------------
+# Options that the commands on a log have in common, in runs that stand together in `--help`.
+#
+# A function with these options is given what was typed by name; its signature is made of them.
 
-# Of `benchmark`.
-BenchmarkOnly = Annotated[str, typer.Option(help="Cases, separated by commas; all but the longest if none.")]
-BenchmarkScale = Annotated[
-    float, typer.Option(min=0.001, help="Size of the problems; 1 is the documented one.")
-]
+Run = TypeVar("Run", bound=Callable[..., None])
+Options = Mapping[str, tuple[Any, Any]]
+"""By name: what the option is, and its default."""
+
+NEEDED = Parameter.empty
+LOG: Options = {"log": (Log, NEEDED)}
+PAGE: Options = {
+    "report": (Report, None),
+    "title": (Title, None),
+    "reward": (Reward, None),
+}
+READING: Options = {"columns": (Columns, ""), "json": (Json, False)}
+WORKING: Options = {
+    "workers": (Workers, 1),
+    "ray_address": (RayAddress, None),
+    "stream": (Stream, None),
+}
+TIMES: Options = {
+    "time_limit": (TimeLimit, "infer"),
+    "time_format": (TimeFormat, None),
+    "fill_reward": (FillReward, None),
+    "open_episodes": (OpenEpisodes, None),
+}
+
+
+def has_options(*runs: Options) -> Callable[[Run], Run]:
+    """Give a function these options, in this order.
+
+    >>> @has_options(LOG, READING)
+    ... def look(**typed):
+    ...     pass
+    >>> import inspect
+    >>> list(inspect.signature(look).parameters)
+    ['log', 'columns', 'json']
+    """
+
+    def given(function: Run) -> Run:
+        parameters = [
+            Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=kind)
+            for run in runs
+            for name, (kind, default) in run.items()
+        ]
+        function.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+        return function
+
+    return given

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import sys
+import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from deadweight.basics.atomic import writing
-from deadweight.cli.before import check_file
-from deadweight.cli.output import tell
-from deadweight.errors import OptionError, did_you_mean
+import numpy as np
+
+from deadweight.cli.failures import File, finish, report_files
+from deadweight.cli.log_options import check_file
+from deadweight.cli.output import print_table, program, tell, tell_words, terminal_width
+from deadweight.cli.states import ranges
+from deadweight.errors import OptionError, did_you_mean, how_many
+from deadweight.log.trajectories import Trajectories
+from deadweight.mdp.paper_domains import stochastic_lift
+from deadweight.mdp.problem import Problem
+from deadweight.mdp.ward import CALM, OLD, RULES, Rule, Ward, ward
+from deadweight.results.evaluation import Evaluation
+from deadweight.tools.files import writing
+from deadweight.verbs.estimate import evaluate
 
 DOMAINS = ("ward", "lift")
 
@@ -41,17 +54,297 @@ def demo(request: Request) -> int:
     check_file(request.report, json=request.json)
     seed, report, json = request.seed, request.report, request.json
     if request.domain == "lift":
-        from deadweight.cli.demo_lift import lift_demo
-
         return lift_demo(request.size, request.episodes or 1000, seed, request.logs or 10, report, json)
-    from deadweight.cli.demo_ward import ward_demo
 
     return ward_demo(request.episodes or 600, seed, request.logs or 20, report, json)
 
 
 def _write_files(folder: Path, episodes: int, seed: int) -> None:
-    from deadweight.studies.ward_files import write_ward_files
+    from deadweight.mdp.ward import write_ward_files
 
     with writing(folder / "any", "Free some space, or name a folder on another disk with --files."):
         for path in write_ward_files(folder, episodes, seed):
             tell(f"Written: {path}")
+
+
+# --------------------------------------------------------------------------------------------------------
+# `deadweight demo`: a ward, three new rules for it, and verdicts that can be compared with the truth.
+
+# The methods whose intervals are counted, in words.
+METHODS = {
+    "BEHAVIOUR": "the average of the log, as if nothing changed",
+    "WIS": "plain weights, for whole stays",
+    "WSIS": "weights of the days that matter, for whole stays",
+    "WPDIS": "plain weights, day by day",
+    "WDRSIS": "weights of the days that matter, and a model",
+    "DM": "a model of the ward alone",
+    "BLEND": "the blend of them, behind the verdict",
+}
+WARD_NAMES = tuple(METHODS)
+REWARD = "share of patients who go home well"
+WIDTH = 100
+
+
+@dataclass(frozen=True)
+class Holds:
+    """Over several logs and all rules: how often an interval holds the truth, and how wide it is."""
+
+    times: int
+    of: int
+    width: float
+
+
+def ward_demo(patients: int, seed: int, logs: int, report: Path, json: bool) -> int:
+    """Simulate, evaluate three rules, print the story, write the report of the first rule; the exit code."""
+    world, seeds = ward(), np.random.SeedSequence(seed).spawn(logs)
+    log = world.sample(patients, seeds[0])
+    found = {rule: _evaluated(log, rule) for rule in RULES}
+    rounds = [found, *_repeated(world, patients, seeds[1:])]
+    holds = {name: _holds(world, rounds, name) for name in WARD_NAMES}
+    first = RULES[0]
+
+    def write() -> None:
+        found[first].report(report, f"Demo: may the ward {first.name}?", REWARD, world.truth(first))
+
+    said = (
+        f"\nReport on '{first.name}', with the truth marked: {report}\n"
+        f"Your own log: {program()} doctor log.csv\n"
+        f"        then: {program()} evaluate log.csv --target policy.csv"
+    )
+    files = [File("report", report, write, said)]
+    if json:
+        return finish(0, files, _document(world, found, rounds, holds))
+    _tell_question(log)
+    _tell_verdicts(world, found)
+    _tell_weights(world, found[CALM])
+    _tell_repeated(world, rounds, holds)
+    return finish(0, files)
+
+
+def _evaluated(log: Trajectories, rule: Rule, background: bool = True) -> Evaluation:
+    return evaluate(log, rule.policy, None, WARD_NAMES, return_range=(0, 1), background=background)
+
+
+def _repeated(
+    world: Ward, patients: int, seeds: Sequence[np.random.SeedSequence]
+) -> list[dict[Rule, Evaluation]]:
+    logs = [world.sample(patients, seed) for seed in seeds]
+    return [{rule: _evaluated(log, rule, background=False) for rule in RULES} for log in logs]
+
+
+def _holds(world: Ward, rounds: Sequence[dict[Rule, Evaluation]], name: str) -> Holds:
+    inside, widths = [], []
+    for one in rounds:
+        for rule, ev in one.items():
+            lower, upper = ev[name].interval or (np.nan, np.nan)
+            inside.append(lower <= world.truth(rule) <= upper)
+            widths.append(upper - lower)
+    return Holds(sum(inside), len(inside), float(np.mean(widths)))
+
+
+def is_right(world: Ward, rule: Rule, answer: str) -> bool:
+    """Whether a verdict agrees with the truth; one that does not decide is never wrong."""
+    truly_better = world.truth(rule) > world.truth(OLD)
+    return answer == "cannot tell" or (answer == "better") == truly_better
+
+
+def _tell_question(log: Trajectories) -> None:
+    home = float(log.rewards.sum()) / log.n_episodes
+    paragraph(
+        "A ward, simulated, so that the truth is known. Every day each patient is watched or treated. The "
+        f"old rule {OLD.words}. Of {log.n_episodes:,} patients, {_of_100(home)} of 100 went home well; the "
+        "others went to intensive care. Three new rules are proposed, and nobody has followed them yet. "
+        "Which of them may we try, judged only from the log of the old rule?"
+    )
+    tell()
+    print_table(("new rule", "what it does"), [(rule.name, rule.words) for rule in RULES], left=(0, 1))
+
+
+def _tell_verdicts(world: Ward, found: dict[Rule, Evaluation]) -> None:
+    tell("\nOf 100 patients, so many would go home well:\n")
+    rows = []
+    for rule, ev in found.items():
+        lower, upper = ev.headline.interval or (np.nan, np.nan)
+        right = "right" if is_right(world, rule, ev.verdict.answer) else "WRONG"
+        rows.append(
+            [
+                rule.name,
+                _of_100(ev.headline.value),
+                f"{_of_100(lower)} to {_of_100(upper)}",
+                ev.verdict.answer,
+                _of_100(world.truth(rule)),
+                right,
+            ]
+        )
+    headings = ("new rule", "estimate", "95 % interval", "verdict", "truth", "verdict is")
+    print_table(headings, rows, left=(0, 3, 5))
+    tell(f"The old rule: {_of_100(world.truth(OLD))} in truth.")
+    gap = abs(world.truth(CALM) - world.truth(OLD))
+    paragraph(
+        f"\n'{CALM.name}' differs from the old rule by {_of_100(gap)} patients of 100 in truth: too little "
+        "for a log of this size, and the verdict says so."
+    )
+
+
+def _tell_weights(world: Ward, ev: Evaluation) -> None:
+    """Why plain weights fail, and what is dropped."""
+    plain, kept = ev["WIS"], ev["WSIS"]
+    lower, upper = plain.interval or (np.nan, np.nan)
+    days = ev.background.data.steps / ev.n_episodes
+    paragraph(
+        f"\nWhy not simply weight the log? A stay counts for more if the new rule would have done the same, "
+        f"with a factor for each day; and the factors of {days:.0f} days are multiplied. For '{CALM.name}' "
+        f"{plain.ess or 0:.0f} of {ev.n_episodes:,} patients then count for nearly everything: plain weights "
+        f"say {_of_100(plain.value)}, somewhere from {_of_100(lower)} to {_of_100(upper)}, where the truth "
+        f"is {_of_100(world.truth(CALM))}."
+    )
+    if not kept.dropped:
+        return
+    *others, last = (str(label) for label in kept.dropped)
+    states = f"{', '.join(others)} or {last}" if others else last
+    lower, upper = kept.interval or (np.nan, np.nan)
+    paragraph(
+        f"What is dropped, and why: on days when a patient is {states} the log shows that it hardly matters "
+        f"which of the two rules decides. The factors of those days are dead weight. Without them "
+        f"{kept.ess or 0:.0f} patients count, and the same weights say {_of_100(kept.value)}, from "
+        f"{_of_100(lower)} to {_of_100(upper)}."
+    )
+
+
+def _tell_repeated(world: Ward, rounds: Sequence[dict[Rule, Evaluation]], holds: dict[str, Holds]) -> None:
+    paragraph(
+        f"\nThe same with {how_many(len(rounds), 'log')} and all three rules: how often is the truth in the "
+        "interval?"
+    )
+    tell()
+    rows = [
+        [name, METHODS[name], f"{found.times} of {found.of}", _of_100(found.width)]
+        for name, found in holds.items()
+    ]
+    print_table(("method", "in words", "truth inside", "width, of 100"), rows, left=(0, 1))
+    answers = [(rule, ev.verdict.answer) for one in rounds for rule, ev in one.items()]
+    wrong = sum(not is_right(world, rule, answer) for rule, answer in answers)
+    for rule in RULES:
+        given = [answer for other, answer in answers if other is rule]
+        tell(
+            f"'{rule.name}': " + ", ".join(f"{given.count(a)} times {a}" for a in dict.fromkeys(given)) + "."
+        )
+    tell(f"Verdicts that are wrong: {wrong} of {len(answers)}.")
+
+
+def _document(
+    world: Ward,
+    found: dict[Rule, Evaluation],
+    rounds: Sequence[dict[Rule, Evaluation]],
+    holds: dict[str, Holds],
+) -> dict[str, object]:
+    policies = {
+        rule.name: {
+            "truth": world.truth(rule),
+            "verdicts": [one[rule].verdict.answer for one in rounds],
+            "right": is_right(world, rule, ev.verdict.answer),
+            **ev.to_dict(),
+        }
+        for rule, ev in found.items()
+    }
+    first = RULES[0]
+    return {
+        **found[first].to_dict(),
+        "truth": world.truth(first),
+        "old_rule": world.truth(OLD),
+        "logs": len(rounds),
+        "policies": policies,
+        "intervals": {n: {"holds": one.times, "of": one.of, "width": one.width} for n, one in holds.items()},
+        "report": None,
+    }
+
+
+def paragraph(text: str) -> None:
+    """A paragraph in lines that a terminal shows whole; a line break in front is kept."""
+    width = min(WIDTH, terminal_width(sys.stdout) or WIDTH)
+    tell("\n" * text.startswith("\n") + textwrap.fill(text.strip(), width))
+
+
+def _of_100(value: float) -> str:
+    return f"{100 * value:.1f}"
+
+
+# --------------------------------------------------------------------------------------------------------
+# `deadweight demo --domain lift`: logs of the paper's lift, plain and state-based side by side.
+
+PAIRS = (
+    ("WIS", "WSIS"),
+    ("WPDIS", "WSPDIS"),
+    ("WPDIS", "C-WSPDIS"),
+    ("WINCRIS", "WSINCRIS"),
+    ("WDR", "WDRSIS"),
+    ("SDRE", "SSDRE"),
+    ("MIS", "SMIS"),
+    ("TMIS", "STMIS"),
+)
+BASELINES = ("BEHAVIOUR", "DM")
+LIFT_NAMES = tuple(dict.fromkeys([*BASELINES, *(name for pair in PAIRS for name in pair)]))
+HEADINGS = ("plain", "value", "ESS", "RMSE", "state-based", "value", "ESS", "RMSE", "dropped")
+
+
+def lift_demo(size: int, episodes: int, seed: int, logs: int, report: Path, json: bool) -> int:
+    """Simulate, evaluate, print, and write the report of the first log; the exit code."""
+    problem = stochastic_lift(size)
+    seeds = np.random.SeedSequence(seed).spawn(logs)
+    log = problem.sample(episodes, seeds[0])
+    ev = evaluate(log, problem.pi_e, problem.pi_b, LIFT_NAMES, drop="auto")
+    rmse = _root_mean_squared_errors(problem, ev, episodes, seeds)
+    truth = problem.true_value
+    title = f"Demo: a lift of {size} floors"
+    files = report_files(report, lambda path: ev.report(path, title=title, truth=truth))
+    if json:
+        return finish(0, files, {"truth": truth, "logs": logs, "rmse": rmse, **ev.to_dict()})
+    tell_words(
+        f"A lift of {size} floors; a log of {log.n_episodes:,} episodes ({log.n_steps:,} steps) of a policy "
+        "that acts at random.\n"
+        "What would a policy earn that presses the right button 95 % of the time? "
+        f"The exact answer is {truth:.4f}.\n"
+    )
+    rows = [_row(ev, rmse, plain, state_based) for plain, state_based in PAIRS]
+    rows += [[*_numbers(ev, rmse, name), "", "", "", "", ""] for name in BASELINES]
+    print_table(HEADINGS, rows, left=(0, 4, 8))
+    tell_words(_closing(ev, logs))
+    return finish(0, files)
+
+
+def _root_mean_squared_errors(
+    problem: Problem, first: Evaluation, episodes: int, seeds: list[np.random.SeedSequence]
+) -> dict[str, float]:
+    """Of each estimator over all logs; the first one is evaluated already."""
+    evaluations = [first]
+    for seed in seeds[1:]:
+        log = problem.sample(episodes, seed)
+        evaluations.append(evaluate(log, problem.pi_e, problem.pi_b, LIFT_NAMES, drop="auto", interval=None))
+    errors = {name: [ev[name].value - problem.true_value for ev in evaluations] for name in LIFT_NAMES}
+    return {name: float(np.sqrt(np.mean(np.square(found)))) for name, found in errors.items()}
+
+
+def _row(ev: Evaluation, rmse: dict[str, float], plain: str, state_based: str) -> list[str]:
+    dropped = ev[state_based].dropped
+    return [
+        *_numbers(ev, rmse, plain),
+        *_numbers(ev, rmse, state_based),
+        ranges(dropped) if dropped else "nothing",
+    ]
+
+
+def _numbers(ev: Evaluation, rmse: dict[str, float], name: str) -> list[str]:
+    ess = ev[name].ess
+    return [name, f"{ev[name].value:.3f}", "" if ess is None else f"{ess:.0f}", f"{rmse[name]:.3f}"]
+
+
+def _closing(ev: Evaluation, logs: int) -> str:
+    best = ev["C-WSPDIS"]
+    lower, upper = best.interval or (np.nan, np.nan)
+    return (
+        f"\nValues are of the first log, RMSE (root mean squared error) of {how_many(logs, 'log')} of "
+        f"this size. ESS is how many of the {best.n_episodes:,} episodes effectively carry the weights. "
+        "State-based estimators drop the ratios of states that a rule takes for negligible, chosen from "
+        "the log.\n"
+        f"C-WSPDIS of the first log with its 95 % interval: {best.value:.4f} [{lower:.4f}, {upper:.4f}]."
+    )

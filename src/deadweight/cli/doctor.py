@@ -8,22 +8,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from deadweight.basics.atomic import write_text, write_whole, writing
-from deadweight.cli.before import check_behaviour, check_file
 from deadweight.cli.failures import File, finish, refuse
-from deadweight.cli.invocation import Invocation
+from deadweight.cli.log_options import Invocation, assume, check_behaviour, check_file
 from deadweight.cli.output import SCHEMA, out_json, tell, tell_words
-from deadweight.cli.time_limit import assume
-from deadweight.doctor import Diagnosis
-from deadweight.doctor.diagnosis import examine
-from deadweight.doctor.label_spelling import NO_BEHAVIOUR
-from deadweight.doctor.mend import METADATA, Mended, mend
 from deadweight.errors import DeadweightError, OptionError, how_many
-from deadweight.io.csv_files import guarded
-from deadweight.io.findings import Finding
+from deadweight.io.doctor import Diagnosis, examine
+from deadweight.io.doctor_labels import NO_BEHAVIOUR
+from deadweight.io.files import from_stdin, guarded
 from deadweight.io.folders import PARQUET, files_of
-from deadweight.io.stdin import from_stdin
+from deadweight.io.mend import METADATA, Mended, mend
+from deadweight.io.schema import Finding
 from deadweight.io.table import LogTable, open_table
+from deadweight.tools.files import write_text, write_whole, writing
 
 FOUND_ERRORS = 1
 CHANGES = ".changes.json"

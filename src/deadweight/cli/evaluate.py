@@ -7,26 +7,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deadweight.cli.before import check_file, check_number
-from deadweight.cli.failures import finish, report_files
-from deadweight.cli.gates import Gate
-from deadweight.cli.log_options import LogOptions, say_findings, say_unused_cut_weights
-from deadweight.cli.output import say, tell, tell_flags, tell_words
-from deadweight.cli.terminal_tables import print_table
-from deadweight.cut_bounds import cut_bounds
+from deadweight.answers.intervals import check_interval
+from deadweight.cli.failures import Gate, finish, report_files
+from deadweight.cli.log_options import (
+    LogOptions,
+    check_file,
+    check_number,
+    say_findings,
+    say_unused_cut_weights,
+)
+from deadweight.cli.output import print_table, say, tell, tell_flags, tell_words
 from deadweight.errors import OptionError, did_you_mean, how_many
-from deadweight.estimate import evaluate as evaluate_log
 from deadweight.estimators.names import estimator_of
-from deadweight.inference import check_interval
-from deadweight.io.findings import Finding
+from deadweight.io.schema import Finding
 from deadweight.log.interface import LogLike, as_log
-from deadweight.policy.policies import TabularPolicy
-from deadweight.question.asking import Policy
-from deadweight.question.cut_weights import CutWeights
-from deadweight.question.options import read_options
-from deadweight.results import Verdict, remarks
-from deadweight.results.cut_bounds_data import CutBounds
-from deadweight.results.evaluation import HEADINGS, Evaluation
+from deadweight.log.policies import TabularPolicy
+from deadweight.question.asked import CutWeights, read_options
+from deadweight.question.question import Policy
+from deadweight.results.comparison import CutBounds
+from deadweight.results.evaluation import HEADINGS, Evaluation, Verdict
+from deadweight.results.flags import remarks
+from deadweight.verbs.cut_bounds import cut_bounds
+from deadweight.verbs.estimate import evaluate as evaluate_log
 
 GATES = ("better", "worse", "cannot tell", "not-worse")
 

@@ -7,10 +7,11 @@ Example:
   1.6
 """
 
-from deadweight.diagnostics.pareto import pareto_k
-from deadweight.diagnostics.state_report import StateReport, state_report
-from deadweight.diagnostics.support import SupportReport, support
-from deadweight.diagnostics.weights import WeightReport, weights
+from __future__ import annotations
+
+from deadweight.diagnostics.states import StateReport, SupportReport, state_report, support
+from deadweight.diagnostics.tails import pareto_k
+from deadweight.diagnostics.weight_report import WeightReport, weights
 
 __all__ = [
     "StateReport",

@@ -6,18 +6,19 @@ Families outside the default table are imported when they are built.
 from __future__ import annotations
 
 from deadweight.errors import EstimationError
-from deadweight.estimators.corrected import MissingAdvantage
 from deadweight.estimators.direct import Direct, DirectByRow
-from deadweight.estimators.doubly_robust import DoublyRobust
-from deadweight.estimators.family import Family
-from deadweight.estimators.first_order import Linear
-from deadweight.estimators.per_decision import PerDecision
-from deadweight.estimators.product import ProductFamily, TermMaker
-from deadweight.estimators.trajectory import Behaviour, WholeEpisode
-from deadweight.log.features import require_labels
-from deadweight.question.core import Question
-from deadweight.question.solved_values import Values
-from deadweight.sums.fields import Field
+from deadweight.estimators.product import Family, ProductFamily, TermMaker
+from deadweight.estimators.terms import (
+    Behaviour,
+    DoublyRobust,
+    Linear,
+    MissingAdvantage,
+    PerDecision,
+    WholeEpisode,
+)
+from deadweight.log.columns import require_labels
+from deadweight.question.question import Question, Values
+from deadweight.sums.blocks import Field
 from deadweight.sums.weighting import Weighting
 from deadweight.typing import FloatArray
 from deadweight.values.crossfit import FOLDS
@@ -168,7 +169,7 @@ def tabular_marginalised(question: Question, weighting: Weighting, corrected: bo
 
 def conditional(question: Question, weighting: Weighting, corrected: bool) -> Family:
     """CIS."""
-    from deadweight.estimators.conditional import Conditional
+    from deadweight.estimators.marginalised import Conditional
 
     if question.options.given != "return":
         _refuse_durations(question, f"CIS given the {question.options.given}")

@@ -20,18 +20,393 @@ over the states that were left at least once. What is made of w is the `mode`:
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from deadweight.basics.arithmetic import sums_by
-from deadweight.estimators.family import Fit
-from deadweight.estimators.simplex_qp import SimplexSolution, solution_gradient, solve_simplex_qp
+from deadweight.estimators.product import Fit
 from deadweight.sums.blocks import Block
 from deadweight.sums.summaries import KeyedSums
 from deadweight.sums.weighting import Weighting
+from deadweight.tools.arithmetic import sums_by
+from deadweight.tools.limits import NUMBER, require
 from deadweight.typing import BoolArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array, csr_matrix
+
+
+# --------------------------------------------------------------------------------------------------------
+# Least squares on the simplex: the quadratic programme behind SDRE.
+#
+# A stationary density is the non-negative null vector of a sparse matrix, and SDRE finds it by ridge
+# regression on the simplex. Scaling removes the equality and leaves a linear complementarity problem. Its
+# active bounds come from a small non-negative least squares problem, and pivots on refined numbers confirm
+# them. One factor serves all of this, the derivative included, because an active bound is a projection of the
+# factor and not a new factor.
+
+Vector = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+# Full exchanges allowed without progress before single exchanges, which cannot cycle, take over.
+PATIENCE = 10
+# Bounds added a round in the search for active bounds; more rounds or more wasted columns on either side.
+BLOCK = 48
+# Relative size below which that search ignores a negative entry: the pivots after it decide.
+START_TOLERANCE = 1e-12
+# Beyond this share of active bounds a new factor of the free block is cheaper than projecting the old one.
+PROJECTED_SHARE = 0.1
+# A smaller pivot of the Gram matrix, whose diagonal is one, is mostly rounding; QR keeps its digits.
+SMALLEST_PIVOT = 1e-13
+# Corrections a solve may take; three are usual.
+REFINEMENTS = 12
+# Sparse elimination is for matrices of more states, of a lower density, and for sets of at least this share.
+SMALL, SPARSE_SHARE, WORTHWHILE = 200, 0.1, 0.03
+
+
+@dataclass(frozen=True)
+class SimplexSolution:
+    """The minimiser, with what is needed to trust it and to differentiate it.
+
+    Attributes:
+      x: the minimiser, non-negative with sum one.  # (S,)
+      multiplier: nu with (M M' + ridge I) x = nu on the free entries, >= nu on the others; it is the minimum.
+      residual: the larger of `kkt_residual` and of the last Newton step relative to x. The step is there
+        because a long log hides an error along the null space from any residual scaled by the gradient.
+      free: entries with x > 0.  # (S,)
+    """
+
+    x: Vector
+    multiplier: float
+    residual: float
+    free: Mask
+    system: _System = field(repr=False, compare=False)
+
+
+def solve_simplex_qp(M: csr_array | csr_matrix, ridge: float = 1e-3) -> SimplexSolution:
+    r"""Minimise a ridge-regularised sum of squares over the simplex.
+
+    .. math:: \min_x \|M'x\|^2 + \lambda \|x\|^2 \quad\text{subject to}\quad x \ge 0,\; 1'x = 1
+
+    With H = M M' + ridge I, the scaled vector z = x / nu solves the complementarity problem
+    z >= 0, s = H z - 1 >= 0, z's = 0, which has one solution because H is positive definite.
+
+    Args:
+      M: sparse square matrix, finite entries.  # (S, S)
+      ridge: lambda > 0.
+
+    Example:
+      >>> import scipy.sparse
+      >>> solve_simplex_qp(scipy.sparse.csr_array([[1.0, 0.0], [0.0, 2.0]]), ridge=1.0).x.round(4)
+      array([0.7143, 0.2857])
+
+    References: Liu, Li, Tang & Zhou (2018), the programme; Portugal, Judice & Vicente (1994), the pivots.
+    """
+    from scipy.sparse import csr_array
+
+    system = _System(csr_array(M), ridge)
+    z, step = _pivot(system)
+    x = z / z.sum()
+    nu = 1.0 / float(z.sum())
+    residual = max(kkt_residual(system.M, x, nu, ridge), step)
+    return SimplexSolution(x, nu, residual, x > 0, system)
+
+
+def solution_gradient(solution: SimplexSolution, g: Vector) -> Vector:
+    r"""Adjoint y of a linear function g'x of the minimiser, for derivatives with respect to M.
+
+    .. math:: y_F = H_{FF}^{-1} (g_F - (g'x) 1_F), \qquad y = 0 \text{ elsewhere}
+
+    With the active bounds held fixed, a change dM of M changes g'x by
+
+    .. math:: d(g'x) = - \sum_{ij} dM_{ij} \,\bigl( y_i (M'x)_j + x_i (M'y)_j \bigr)
+
+    and a change of ridge by :math:`- y'x` times that change. The factor of the solution is used again.
+
+    Args:
+      solution: from `solve_simplex_qp`.
+      g: one function, or one a column.  # (S,) or (S, k)
+    """
+    g = np.asarray(g, dtype=np.float64)
+    free = solution.free if g.ndim == 1 else solution.free[:, None]
+    y, _ = solution.system.solve(solution.free, np.where(free, g - solution.x @ g, 0.0))
+    return y
+
+
+def kkt_residual(M: csr_array | csr_matrix, x: Vector, multiplier: float, ridge: float) -> float:
+    """Largest violation of the optimality conditions, each on a scale of its own.
+
+    With h = M M'x + ridge x and c = max(|M| |M|'x + ridge x), the size of the terms that h sums up:
+    |h - nu| / c where x > 0, (nu - h)+ / c where x = 0, |1 - sum x|, (-min x)+, and |x'h - nu| / nu.
+    """
+    h = M @ (M.T @ x) + ridge * x
+    c = float((abs(M) @ (abs(M).T @ abs(x)) + ridge * abs(x)).max())
+    off = np.where(x > 0, abs(h - multiplier), multiplier - h)
+    gap = abs(float(x @ h) - multiplier) / multiplier
+    return max(float(off.max()) / c, abs(1.0 - float(x.sum())), -float(x.min()), gap, 0.0)
+
+
+def _pivot(system: _System) -> tuple[Vector, float]:
+    """Block principal pivoting from a good start: exchange the entries of the wrong sign until there is none.
+
+    The start is nearly always right, so that one pass confirms it on refined numbers. When full exchanges
+    stall, single exchanges of the last wrong entry take over: these cannot cycle.
+    """
+    n = system.M.shape[0]
+    free = _free_entries(system)
+    fewest, patience = n + 1, PATIENCE
+    for _ in range(100 + 10 * n):
+        z, step = system.solve(free, free.astype(np.float64))
+        wrong = np.flatnonzero(np.where(free, z <= 0, system.slack(z) < 0))
+        if wrong.size == 0:
+            break
+        if wrong.size < fewest:
+            fewest, patience = wrong.size, PATIENCE
+        elif patience > 0:
+            patience -= 1
+        else:
+            wrong = wrong[-1:]
+        free[wrong] = ~free[wrong]
+    return np.maximum(z, 0.0), step
+
+
+def _free_entries(system: _System) -> Mask:
+    """Free set by non-negative least squares in the multipliers s of the bounds, many new bounds a round.
+
+    With H = L L', b = L^-1 1 and W the columns of L^-1 that belong to the bounds met so far, s minimises
+    |b + W s|^2 over s >= 0, and z = L^-T (b + W s). Every round lowers the minimum strictly, as in the method
+    of Lawson & Hanson (1974), which adds one bound at a time: among the new bounds there is always one that
+    descends, and those that do not leave before the first step.
+    """
+    n = system.M.shape[0]
+    b = system.factor.lower(system.scale)
+    known = np.zeros(0, dtype=np.intp)  # bounds met so far, in order of arrival
+    W, K, s = np.zeros((n, 0), order="F"), np.zeros((0, 0)), np.zeros(0)  # K = W'W
+    for _ in range(n):
+        z = system.factor.upper(b + W @ s)
+        violated = z < -START_TOLERANCE * abs(z).max()
+        violated[known[s > 0]] = False
+        if not violated.any():
+            break
+        # Most violated bounds turn out free in the end, and each costs a column: take the worst.
+        if n > BLOCK:
+            violated &= z <= np.partition(z, BLOCK)[BLOCK]
+        new = np.setdiff1d(np.flatnonzero(violated), known)
+        columns = system.factor.lower(_unit_columns(n, new))
+        cross = W.T @ columns
+        K = np.block([[K, cross], [cross.T, columns.T @ columns]])
+        W = np.asfortranarray(np.hstack([W, columns]))
+        known, s = np.concatenate([known, new]), np.concatenate([s, np.zeros(new.size)])
+        s = _descend(K, W.T @ b, s, (s > 0) | violated[known])
+    free = np.ones(n, dtype=np.bool_)
+    free[known[s > 0]] = False
+    return free
+
+
+def _descend(K: Vector, c: Vector, s: Vector, passive: Mask) -> Vector:
+    """Walk from s to the minimum of s'Ks / 2 + c's on the passive set; entries that reach zero leave it."""
+    while passive.any():
+        target = np.zeros_like(s)
+        target[passive] = _solve_gram(K[np.ix_(passive, passive)], -c[passive])
+        blocked = passive & (target <= 0)
+        if not blocked.any():
+            return target
+        reach = s[blocked] / np.maximum(s[blocked] - target[blocked], np.finfo(np.float64).tiny)
+        s = s + reach.min() * (target - s)
+        leaving = np.flatnonzero(blocked)[reach <= reach.min()]
+        s[leaving], passive[leaving] = 0.0, False
+    return np.zeros_like(s)
+
+
+def _solve_gram(K: Vector, c: Vector) -> Any:
+    from scipy.linalg import lapack, lstsq
+
+    _, solution, info = lapack.dposv(K, c)
+    # Bounds that move together make K singular to rounding; the pivots that follow check the answer.
+    return solution if info == 0 else lstsq(K, c, check_finite=False)[0]
+
+
+def _unit_columns(n: int, rows: NDArray[np.intp]) -> Vector:
+    columns = np.zeros((n, rows.size), order="F")
+    columns[rows, np.arange(rows.size)] = 1.0
+    return columns
+
+
+class _System:
+    """Solves H_FF v = r for any free set F, with one factor of a base set B that contains F.
+
+    With H = L L' on B, the solution that vanishes on B minus F is L^-T (I - Q Q') L^-1 r, where Q spans the
+    columns of L^-1 that belong to B minus F. Refinement takes its residuals from M and not from M M', which
+    keeps the digits of the null space that the Gram matrix rounds away.
+    """
+
+    base: Mask
+    free: Mask
+    factor: _Factor
+    Q: Vector
+
+    def __init__(self, M: csr_array, ridge: float) -> None:
+        self.M, self.ridge = M, ridge
+        self.transpose = M.T.tocsr()
+        self.absolute = abs(M)
+        # Rare states have rows that are orders of magnitude larger: unit rows make the pivots comparable.
+        self.scale = 1.0 / np.sqrt(self.absolute.power(2).sum(axis=1) + ridge)
+        self._factorise(np.ones(M.shape[0], dtype=np.bool_))
+
+    def solve(self, free: Mask, r: Vector) -> tuple[Vector, float]:
+        """v with H_FF v_F = r_F and zero elsewhere, and its last correction relative to v."""
+        self._prepare(free)
+        v = self._apply(r)
+        inside = free if r.ndim == 1 else free[:, None]
+        last = np.inf
+        for _ in range(REFINEMENTS):
+            d = self._apply(np.where(inside, r - self.multiply(v), 0.0))
+            size = float(abs(d).max()) / (float(abs(v).max()) or 1.0)
+            # A correction that no longer halves is rounding noise: adding it gains nothing.
+            if not size < last / 2:
+                break
+            v, last = v + d, size
+            if size < 2 * np.finfo(np.float64).eps:
+                break
+        return v, last
+
+    def multiply(self, v: Vector) -> Vector:
+        """H v without forming H."""
+        product: Vector = self.M @ (self.transpose @ v) + self.ridge * v
+        return product
+
+    def slack(self, z: Vector) -> Vector:
+        """H z - 1, lifted by its rounding error, so that a degenerate bound does not come and go for ever."""
+        noise = self.absolute @ (self.absolute.T @ abs(z)) + self.ridge * abs(z) + 1.0
+        lifted: Vector = self.multiply(z) - 1.0 + 64 * np.finfo(np.float64).eps * noise
+        return lifted
+
+    def _prepare(self, free: Mask) -> None:
+        """Make the projection for this free set, or a new factor when that costs less."""
+        from scipy.linalg import qr
+
+        if np.array_equal(free, self.free):
+            return
+        gone = np.flatnonzero(self.base & ~free)
+        if np.any(free & ~self.base) or gone.size > PROJECTED_SHARE * self.base.sum():
+            self._factorise(free)
+            return
+        position = np.cumsum(self.base) - 1
+        columns = self.factor.lower(_unit_columns(int(self.base.sum()), position[gone]))
+        Q: Any = qr(columns, mode="economic", overwrite_a=True, check_finite=False)[0]
+        self.Q = Q
+        self.free = free.copy()
+
+    def _factorise(self, base: Mask) -> None:
+        from scipy.sparse import csr_array, diags_array
+
+        self.base, self.free = base.copy(), base.copy()
+        rows = csr_array(diags_array(self.scale[base]) @ self.M[base])
+        self.factor = _Factor(rows, self.ridge * self.scale[base] ** 2)
+        self.Q = np.zeros((rows.shape[0], 0))
+
+    def _apply(self, r: Vector) -> Vector:
+        scale = self.scale[self.base] if r.ndim == 1 else self.scale[self.base, None]
+        b = self.factor.lower(r[self.base] * scale)
+        v = np.zeros_like(r)
+        v[self.base] = self.factor.upper(b - self.Q @ (self.Q.T @ b)) * scale
+        v[~self.free] = 0.0
+        return v
+
+
+@dataclass(frozen=True)
+class _Level:
+    """One sparse elimination: pivots without an edge between them, so that their block is diagonal."""
+
+    pivots: NDArray[np.intp]
+    rest: NDArray[np.intp]
+    root: Vector  # square roots of the diagonal
+    coupling: csr_array  # H[pivots, rest] / root
+    transpose: csr_array
+
+
+class _Factor:
+    """L with L L' = rows rows' + diag(ridge), up to the order of its columns.
+
+    Short logs have a sparse Gram matrix: independent sets of states are eliminated first, level by level, and
+    LAPACK's dense Cholesky takes over when the rest has filled in. When a pivot is lost to rounding, L comes
+    from the QR factorisation of (rows, diag(sqrt(ridge)))', which needs no Gram matrix.
+    """
+
+    def __init__(self, rows: csr_array, ridge: Vector) -> None:
+        from scipy.linalg import lapack, qr
+        from scipy.sparse import csr_array, diags_array, hstack
+
+        self.levels: list[_Level] = []
+        ridged = csr_array(hstack([rows, diags_array(np.sqrt(ridge))], format="csr"))
+        gram = self._eliminate(csr_array(ridged @ ridged.T))
+        require(
+            3 * NUMBER * float(gram.shape[0]) ** 2,
+            f"The density ratio of {len(ridge):,} states: a matrix of {gram.shape[0]:,} x {gram.shape[0]:,}",
+            "Use coarser states, or MIS instead of SDRE.",
+        )
+        # Symmetric: the transpose is a free change to the column order that LAPACK wants.
+        L, info = lapack.dpotrf(gram.toarray().T, lower=1, overwrite_a=1, clean=0)
+        pivots = np.concatenate([level.root for level in self.levels] + [np.diagonal(L)])
+        if info != 0 or not pivots.min() ** 2 > SMALLEST_PIVOT:
+            self.levels = []
+            R = qr(ridged.T.toarray(), mode="r", overwrite_a=True, check_finite=False)[0]
+            L = R[: len(ridge)].T.copy(order="F")
+        self.L: Vector = L
+
+    def lower(self, b: Vector) -> Vector:
+        """L^-1 b, for one vector or for columns."""
+        done = []
+        for level in self.levels:
+            done.append((b[level.pivots].T / level.root).T)
+            b = b[level.rest] - level.transpose @ done[-1]
+        return np.concatenate([*done, self._triangular(b, 0)])
+
+    def upper(self, c: Vector) -> Vector:
+        """L^-T c, for one vector or for columns."""
+        end = len(c) - len(self.L)
+        v = self._triangular(c[end:], 1)
+        for level in reversed(self.levels):
+            start = end - level.pivots.size
+            merged = np.empty((level.pivots.size + len(v), *c.shape[1:]))
+            merged[level.pivots] = ((c[start:end] - level.coupling @ v).T / level.root).T
+            merged[level.rest] = v
+            v, end = merged, start
+        return v
+
+    def _eliminate(self, gram: csr_array) -> csr_array:
+        """Strip independent sets of low degree off the Gram matrix while it stays sparse."""
+        from scipy.sparse import csr_array, diags_array
+
+        rng = np.random.default_rng(0)  # breaks ties between equal degrees, the same way every time
+        while gram.shape[0] > SMALL and gram.nnz < SPARSE_SHARE * gram.shape[0] ** 2:
+            n = gram.shape[0]
+            rank = np.empty(n, dtype=np.intp)
+            rank[np.lexsort((rng.random(n), np.diff(gram.indptr)))] = np.arange(n)
+            chosen = np.minimum.reduceat(rank[gram.indices], gram.indptr[:-1]) == rank
+            pivots, rest = np.flatnonzero(chosen), np.flatnonzero(~chosen)
+            diagonal = gram.diagonal()[pivots]
+            if pivots.size < WORTHWHILE * n or not diagonal.min() > 0:
+                break
+            root = np.sqrt(diagonal)
+            coupling = csr_array(diags_array(1.0 / root) @ gram[pivots][:, rest])
+            transpose = csr_array(coupling.T)
+            self.levels.append(_Level(pivots, rest, root, coupling, transpose))
+            gram = csr_array(gram[rest][:, rest] - transpose @ coupling)
+        return gram
+
+    def _triangular(self, b: Vector, trans: int) -> Vector:
+        # Straight to BLAS: the checks and copies of the wrappers cost more than the solve.
+        from scipy.linalg.blas import dtrsm, dtrsv
+
+        if b.ndim == 1:
+            return np.asarray(dtrsv(self.L, b, lower=1, trans=trans))
+        return np.asarray(dtrsm(1.0, self.L, b, lower=1, trans_a=trans))
+
+
+# --------------------------------------------------------------------------------------------------------
 
 RIDGE = 1e-3
 SCALE = 50.0

@@ -4,7 +4,7 @@ r"""The direct method (DM): the value of pi_e in the fitted model, without any r
 
 Its influence is that of each episode on the first states, which is V_0, and on the model, see
 `deadweight.values.model_influence`. Its standard error is that of the influence and of what pairs that were
-hardly seen could do, see `deadweight.values.hardly_seen`: both variances together.
+hardly seen could do, see `deadweight.values.crossfit`: both variances together.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from functools import cached_property
 
 import numpy as np
 
-from deadweight.basics.memory import NUMBER, require
-from deadweight.estimators.family import Fit
+from deadweight.estimators.product import Fit
 from deadweight.mdp.tabular import TabularMDP, state_values
 from deadweight.sums.blocks import Block
+from deadweight.tools.limits import NUMBER, require
 from deadweight.typing import FloatArray
-from deadweight.values.hardly_seen import Surprise, at_steps
+from deadweight.values.crossfit import Surprise, at_steps
 from deadweight.values.model import Counts
 from deadweight.values.model_influence import FittedModel, ModelInfluence
-from deadweight.values.row_values import OfEpisodes, RowValues
-from deadweight.values.settling import Settled
+from deadweight.values.rows import OfEpisodes, RowValues
+from deadweight.values.until_end import Settled
 
 
 @dataclass(frozen=True)

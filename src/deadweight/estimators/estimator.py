@@ -13,13 +13,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from deadweight.errors import OptionError
-from deadweight.estimators.corrected import MissingAdvantage
-from deadweight.estimators.family import Family
-from deadweight.estimators.product import ProductFamily, TermMaker, Terms
-from deadweight.question.core import Question
-from deadweight.question.solved_values import Values
-from deadweight.results import About, Estimate, Interval, Verdict
-from deadweight.sums.fields import Field
+from deadweight.estimators.product import Family, ProductFamily, TermMaker, Terms
+from deadweight.estimators.terms import MissingAdvantage
+from deadweight.question.question import Question, Values
+from deadweight.results.estimate import About, Estimate, Interval
+from deadweight.results.evaluation import Verdict
+from deadweight.sums.blocks import Field
 from deadweight.sums.weighting import Weighting
 
 if TYPE_CHECKING:
@@ -112,7 +111,7 @@ class Estimator:
     A relative that makes no sense is None.
 
     Example:
-      >>> from deadweight.estimators.per_decision import PerDecision
+      >>> from deadweight.estimators.terms import PerDecision
       >>> mine = Estimator("MINE", terms=PerDecision(), words="per-decision weights again")
       >>> mine.weighted.name, mine.state_based.corrected.name, mine.weighted.state_based.plain.name
       ('WMINE', 'C-SMINE', 'WMINE')

@@ -18,13 +18,12 @@ from functools import partial
 
 import numpy as np
 
-from deadweight.basics.arithmetic import divide
 from deadweight.errors import EstimationError
-from deadweight.estimators.family import Fit
+from deadweight.estimators.product import Fit
 from deadweight.sums import kernel
 from deadweight.sums.blocks import Block, powers
-from deadweight.sums.weighted_block import WeightedBlock
-from deadweight.sums.weighting import Weighting
+from deadweight.sums.weighting import WeightedBlock, Weighting
+from deadweight.tools.arithmetic import divide
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 # Criteria that differ by less than this, relative to the sizes involved, are a tie: the rest is rounding.
@@ -82,7 +81,7 @@ class Incremental:
       weighting: the ratios, with the drop applied.
       gamma: discount.
       horizon: T, the longest episode of the whole log.
-      window, variance, ended_ratios, finished: see the module and `deadweight.question.options`.
+      window, variance, ended_ratios, finished: see the module and `deadweight.question.asked`.
     """
 
     def __init__(

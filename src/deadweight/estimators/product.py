@@ -11,22 +11,68 @@ a correction only adds terms. A new estimator of this kind is a function that re
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
-from typing import Protocol, TypeGuard
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 
-from deadweight.basics.once import once
-from deadweight.estimators.family import Fit
 from deadweight.sums.blocks import Block, discounted_sum, discounts
-from deadweight.sums.keys import Key
 from deadweight.sums.running import Running, discounted, times
 from deadweight.sums.summaries import ColumnSums, Moments
-from deadweight.sums.walks import Walk
-from deadweight.sums.weighted_block import WeightedBlock
-from deadweight.sums.weighting import Weighting
+from deadweight.sums.weighting import Walk, WeightedBlock, Weighting
+from deadweight.tools.arithmetic import Key, once
 from deadweight.typing import BoolArray, FloatArray
+
+# --------------------------------------------------------------------------------------------------------
+# What an estimator is here: a family that sums blocks, and a fit made from the sums.
+#
+# A family knows how to summarise a block; the plain, the weighted (W) and the state-based (S) variants differ
+# only in the normaliser and in the ratios, so several names share one family and one pass over the data.
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """What a family makes of its sums, before labels and an interval are added.
+
+    Attributes:
+      value: the estimate.
+      influence: per-episode influence of a block's episodes, up to a constant; its standard error is that of
+        the estimate. None where nobody needs it, since `std_error` is known.
+      std_error: the standard error, where the first pass gives it.
+      flags: codes of what a reader must know.
+      details: by-products worth showing, such as the windows that INCRIS chose.
+    """
+
+    value: float
+    influence: Callable[[Block], FloatArray] | None = None
+    std_error: float | None = None
+    flags: tuple[str, ...] = ()
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+class Summed(Protocol):
+    """Something to sum over a log."""
+
+    @property
+    def key(self) -> Hashable:
+        """Equal keys: the same sums."""
+        ...
+
+    def summarise(self, block: Block) -> Any:
+        """The mergeable sums of a block."""
+        ...
+
+
+class Family(Summed, Protocol):
+    """One way to sum a log, and to finish an estimate."""
+
+    def finish(self, summary: Any, weighted: bool) -> Fit:
+        """The estimate from the sums of the whole log, self-normalised if `weighted`."""
+        ...
+
+
+# --------------------------------------------------------------------------------------------------------
 
 
 class Group(Protocol):
@@ -89,7 +135,7 @@ class TermMaker(Hashable, Protocol):
         """The terms of a block.
 
         Args:
-          block: rewards, weights and members of the normaliser, see `deadweight.sums.weighted_block`.
+          block: rewards, weights and members of the normaliser, see `deadweight.sums.weighting`.
           gamma: discount; terms are not discounted yet.
           finished: what ended episodes do in per-step normalisers, for `block.members`.
         """

@@ -12,23 +12,130 @@ episodes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from deadweight.basics.arithmetic import divide
+from deadweight.estimators.influence import Cells, QUse, StartSums
 from deadweight.estimators.product import Normalised, ProductFamily, Terms
-from deadweight.estimators.starts import Cells, QUse, StartSums
-from deadweight.estimators.window_walk import WindowWalks
 from deadweight.mdp.tabular import occupancies
-from deadweight.question.core import Question
-from deadweight.sums.blocks import Block
+from deadweight.question.question import Question
+from deadweight.sums import kernel
+from deadweight.sums.blocks import Block, Field
 from deadweight.sums.running import Running
-from deadweight.sums.summaries import ColumnSums
-from deadweight.sums.weighted_block import WeightedBlock
-from deadweight.sums.weighting import Weighting
+from deadweight.sums.summaries import NOTHING, ColumnSums, Kish
+from deadweight.sums.weighting import WeightedBlock, Weighting
+from deadweight.tools.arithmetic import divide
 from deadweight.typing import BoolArray, FloatArray, IntArray
-from deadweight.values.hardly_seen import at_steps, known_successors
+from deadweight.values.crossfit import at_steps, known_successors
+
+# --------------------------------------------------------------------------------------------------------
+# Windowed weights by the kernel: one walk along a block sums all windows, and what a blend asks besides.
+#
+# `windowed` has the same in numpy, which takes a block where there is no kernel.
+
+SHORTEST, LONGEST = 2, 3
+
+
+@dataclass(frozen=True, eq=False)
+class WindowWalk:
+    """What one walk along a block gives, of K windows and H steps.
+
+    Attributes:
+      n: episodes.
+      weight, weighted, squares: (K, H) sums of w, of w times p delta, and of w^2.
+      counted: (H,) steps whose successor is known.
+      surprise, visits: (S,) squared errors of state values, and these steps, by state.
+      by_pair, by_next: (K, H, S * A) and (K, H, S) sums of w p by pair, and by successor.
+    """
+
+    n: int
+    weight: FloatArray
+    weighted: FloatArray
+    squares: FloatArray
+    counted: FloatArray
+    surprise: FloatArray
+    visits: FloatArray
+    by_pair: FloatArray
+    by_next: FloatArray
+
+    def column_sums(self, window: int) -> ColumnSums:
+        """Sums of each step."""
+        weight = self.weight[window - SHORTEST]
+        shift = np.where(weight == 0, NOTHING, 0)
+        return ColumnSums(self.n, False, shift, weight, self.weighted[window - SHORTEST], self.counted)
+
+    def start_sums(self, window: int) -> tuple[StartSums, StartSums]:
+        """Weights by step and pair, and by step and successor."""
+        none = np.zeros(len(self.counted), dtype=np.int64)
+        k = window - SHORTEST
+        return StartSums(none, self.by_pair[k]), StartSums(none, self.by_next[k])
+
+    def sizes(self, window: int) -> Kish:
+        """Sums of weights and of their squares."""
+        weight = self.weight[window - SHORTEST]
+        shift = np.where(weight == 0, NOTHING, 0)
+        return Kish(False, shift, weight, self.squares[window - SHORTEST])
+
+
+@dataclass(frozen=True, eq=False)
+class WindowWalks:
+    """The walks of a model along blocks, each made once."""
+
+    steps: ModelSteps
+
+    def on(self, block: Block) -> WindowWalk | None:
+        """The walk along a block; None where there is no kernel, or it declines the log."""
+        return block.once(self, self._walk)
+
+    def _walk(self, block: Block) -> WindowWalk | None:
+        arguments = self._arguments(block)
+        if arguments is None or kernel.KERNEL is None:
+            return None
+        horizon, n_states, n_actions = self.steps.q.shape
+        count = LONGEST - SHORTEST + 1
+        shapes: list[tuple[int, ...]] = [(count, horizon)] * 3 + [(horizon,), (n_states,), (n_states,)]
+        shapes += [(horizon, n_states * n_actions, count), (horizon, n_states, count)]
+        found = [np.zeros(shape) for shape in shapes]
+        if not kernel.KERNEL.window_sums(*arguments, count, tuple(one.reshape(-1) for one in found)):
+            return None
+        h = block.horizon
+        weight, weighted, squares = (one[:, :h] for one in found[:3])
+        by_pair, by_next = (np.ascontiguousarray(one[:h].transpose(2, 0, 1)) for one in found[6:])
+        counted, surprise, visits = found[3][:h], found[4], found[5]
+        return WindowWalk(block.n, weight, weighted, squares, counted, surprise, visits, by_pair, by_next)
+
+    def influences(self, block: Block, on: Sequence[tuple[int, Normalised]]) -> FloatArray | None:
+        """(k, m) influences of the episodes on the sums of some windows, up to constants."""
+        arguments = self._arguments(block)
+        if arguments is None or kernel.KERNEL is None:
+            return None
+        count = max(window for window, _ in on) - SHORTEST + 1
+        slope, pull = np.zeros((2, count, len(self.steps.alive)))
+        for window, one in on:
+            slope[window - SHORTEST, : len(one.slope)] = one.slope
+            pull[window - SHORTEST, : len(one.pull)] = one.pull
+        found, factors = np.zeros((count, block.n)), (slope.reshape(-1), pull.reshape(-1))
+        done = kernel.KERNEL.window_influences(*arguments, count, factors, found.reshape(-1))
+        return found[[window - SHORTEST for window, _ in on]] if done else None
+
+    def _arguments(self, block: Block) -> tuple[Any, ...] | None:
+        steps, log = self.steps, block.log
+        if kernel.KERNEL is None or log.discounting is not None:
+            return None
+        ratios = steps.weighting.for_kernel(log)
+        columns = (log.states, log.actions, log.rewards, log.offsets, block.rows)
+        tables = (steps.q, steps.v, steps.ratios, steps.alive)
+        if not all(map(kernel.readable, (*columns, *log.ends, *ratios.arrays[:5], *tables))):
+            return None
+        sources = (*ratios.arrays[:5], ratios.n_actions, steps.q.shape[1])
+        values = (*(table.reshape(-1) for table in tables), steps.gamma, steps.nothing_after)
+        return columns, log.ends, sources, values
+
+
+# --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,3 +269,63 @@ def _time_discount(block: Block, counts: FloatArray) -> FloatArray:
 def windowed(question: Question, steps: ModelSteps, window: int) -> ProductFamily:
     """Win_k without DM, to be finished self-normalised."""
     return ProductFamily([Windowed(steps, window)], Weighting(question.pair), question.gamma, "leave")
+
+
+# --------------------------------------------------------------------------------------------------------
+# Windowed weights where states are rows: the model's value, corrected by errors that k ratios weigh.
+#
+# As Win_k (`windowed`), but without the ratio of the state's probabilities under both policies, which nobody
+# knows of features, and with the share of the log's episodes that go on in place of the model's:
+#
+# .. math:: \mathrm{DM} + \sum_t \gamma^t p_t \frac{\sum_i w_{it} \delta_{it}}{\sum_i w_{it}}, \qquad
+#    w_{it} = \rho_{i, t - k + 1} \cdots \rho_{it}
+#
+# With a right model the errors have mean zero under any weights. With a wrong one this is no estimate of the
+# value, but it moves: that the last few actions matter in a way that the model does not see shows here first.
+
+
+@dataclass(frozen=True, eq=False)
+class RowWindow:
+    """Terms (w_t, p_t delta_t) of each step.
+
+    Attributes:
+      q, v: values of the actions taken, and of the rows, by models that have not seen them.
+      going: (T,) the share of episodes that have a step t.
+      window: k.
+    """
+
+    q: Field
+    v: Field
+    going: FloatArray
+    window: int
+    n_groups = 1
+
+    def __call__(self, block: WeightedBlock, gamma: float, finished: str) -> list[Terms]:
+        """One term a step; an episode leaves the normaliser with its end."""
+        steps, rho = block.steps, block.full
+        alive = np.ones(rho.shape, dtype=bool) if steps.alive is None else steps.alive
+        weights = rho.copy()
+        for back in range(1, min(self.window, block.horizon)):
+            weights[:, back:] *= rho[:, :-back]
+        after: FloatArray = np.zeros(rho.shape)
+        after[:, :-1] = np.where(alive[:, 1:], self.v.on(steps)[:, 1:], 0.0)
+        discount = gamma if steps.during is None else steps.during
+        errors = steps.paid + discount * after - self.q.on(steps)
+        values = np.where(alive, errors, 0.0) * self.going[: block.horizon]
+        if steps.before is not None:
+            values = values * steps.before
+        return [Terms(Running(weights), values, counted=alive)]
+
+
+def row_window(question: Question, window: int) -> ProductFamily:
+    """The correction of a window, to be finished self-normalised."""
+    log, values = question.parts[0], question.values
+    going: FloatArray = (log.lengths[None] > np.arange(question.horizon)[:, None]).mean(axis=1)
+    made = RowWindow(values.q, values.v, going, window)
+    return ProductFamily([made], Weighting(question.pair), question.gamma, "leave")
+
+
+def value_of_starts(question: Question) -> float:
+    """Mean value of the first rows, by models that have not seen them."""
+    log = question.parts[0]
+    return float(question.values.v.along(log)[log.offsets[:-1]].mean())

@@ -6,19 +6,237 @@ also when it is one of many in a folder.
 
 from __future__ import annotations
 
+import re
+import shutil
+import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
+
+import numpy as np
 
 from deadweight.errors import DeadweightError, assume, first_few
-from deadweight.io.columns import is_text
-from deadweight.io.csv_files import as_written, parse_csv
-from deadweight.io.findings import LogProblem, not_parquet, show, unfit_files
-from deadweight.io.folders import COMPRESSED, PARQUET, list_folder
-from deadweight.io.footers import check_counts, check_kinds, check_read
-from deadweight.io.schema import labels_in
-from deadweight.io.sizes import require_rows, require_text, unreadable
+from deadweight.io.columns import MEANS_MISSING, decoded, is_text
+from deadweight.io.folders import (
+    COMPRESSED,
+    PARQUET,
+    check_counts,
+    check_kinds,
+    check_read,
+    list_folder,
+    require_rows,
+    require_text,
+    unreadable,
+)
+from deadweight.io.schema import AS_WRITTEN, LogProblem, labels_in, not_parquet, show, unfit_files
+from deadweight.log.labels import EXACT_IN_FLOAT
+from deadweight.tools.files import NO_ROOM, TemporaryFolder, no_folder
+from deadweight.typing import BoolArray
+
+# --------------------------------------------------------------------------------------------------------
+# CSV files: text that has to be given types, without making one label of two.
+#
+# A column of labels is text unless all of it is numbers that read back as they are written: 1, 2 and 10 are
+# whole numbers, but one 01 among them makes the column text, and 0x10, 12:00, True and ids of twenty digits
+# stay what they are. Other columns get the types that pyarrow finds.
+
+FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""How a text begins that a spreadsheet works out when it opens a CSV."""
+NUMBER = re.compile(r"[+-](\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+DELIMITERS = (",", ";", "\t", "|")
+SAYS = "sep="
+"""How a spreadsheet names the delimiter, in a line of its own before the header."""
+# How a file begins that a spreadsheet has saved as "Unicode text".
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+
+
+def parse_csv(path: Path, choose: Callable[[Any], Mapping[str, str]]) -> tuple[Any, Mapping[str, str]]:
+    """The columns chosen from a schema, with labels as text; and our names of them -> theirs."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.csv as csv
+
+    way = _Way.of(path)
+    with csv.open_csv(path, way.reading, way.parsing) as opened:
+        names = choose(opened.schema)
+    wanted = list(dict.fromkeys(names.values()))
+    labels = labels_in(names)
+    try:
+        table = _read(path, way, wanted, labels)
+    except pa.ArrowInvalid as error:
+        if "conversion error" not in str(error):
+            raise
+        # The types are guessed from the first megabyte; what comes later may not fit.
+        table = _read(path, way, wanted, wanted)
+        for name in wanted:
+            if name not in labels:
+                table = _replaced(table, name, _narrowed(table[name]))
+    step = names.get("step", "")
+    if step in wanted and pa.types.is_floating(table[step].type):
+        # Whole numbers beyond 64 bits are guessed to be floats, which may merge neighbours.
+        text = _read(path, way, [step], [step])[step]
+        if len(pc.unique(text)) > len(pc.unique(table[step])):
+            table = _replaced(table, step, text)
+    return _without_blank_end(table), names
+
+
+def as_written(table: Any, names: Mapping[str, str]) -> Any:
+    """The table with those columns of labels as numbers that read back as they are written.
+
+    Args:
+      table: with labels as text.
+      names: our names of the columns -> theirs.
+    """
+    state, following = names.get("state"), names.get("next_state")
+    for ours in AS_WRITTEN:
+        name = names.get(ours)
+        if name is None or name == following or (name == state and following is not None):
+            continue
+        numbers = as_numbers(table[name])
+        if numbers is not None:
+            table = _replaced(table, name, numbers)
+    if state is not None and following is not None:
+        # The two are compared with each other, so they are of one kind.
+        both = as_numbers(table[state]), as_numbers(without_words(table[following]))
+        if both[0] is not None and both[1] is not None:
+            table = _replaced(_replaced(table, state, both[0]), following, both[1])
+    return table
+
+
+def as_numbers(text: Any) -> Any:
+    """A column of text as numbers if every cell reads back as it is written; None otherwise.
+
+    >>> import pyarrow as pa
+    >>> as_numbers(pa.chunked_array([["1", "10"]])).type, as_numbers(pa.chunked_array([["1", "01"]]))
+    (DataType(int64), None)
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        whole = pc.cast(text, pa.int64())
+        if pc.all(pc.equal(pc.cast(whole, text.type), text)).as_py() is not False:
+            return whole
+    except pa.ArrowInvalid:
+        pass
+    distinct = pc.unique(text.drop_null())
+    try:
+        numbers = pc.cast(distinct, pa.float64())
+    except pa.ArrowInvalid:
+        return None
+    values = numbers.to_numpy(zero_copy_only=False)
+    if not np.isfinite(values).all() or np.unique(values).size < len(distinct):
+        return None
+    other = distinct.filter(pc.not_equal(pc.cast(numbers, distinct.type), distinct))
+    if any(cell not in _ways_to_write(float(cell)) for cell in other.to_pylist()):
+        return None
+    return pc.cast(text, pa.float64())
+
+
+def is_formula(text: Any) -> bool:
+    """Whether a spreadsheet would take a text for a formula; a number with a sign is none.
+
+    >>> [is_formula(one) for one in ("=1+1", "-b", "@c", "-0.5", "'=x", -1)]
+    [True, True, True, False, False, False]
+    """
+    return isinstance(text, str) and text.startswith(FORMULAS) and not NUMBER.fullmatch(text)
+
+
+def guarded(column: Any) -> tuple[Any, BoolArray]:
+    """A column with an apostrophe before each text that is a formula, and where that is."""
+    import pyarrow as pa
+
+    column = decoded(column)
+    if not is_text(column.type):
+        return column, np.zeros(len(column), dtype=bool)
+    texts = column.to_pylist()
+    formulas = np.array([is_formula(text) for text in texts], dtype=bool)
+    return pa.array(
+        [f"'{t}" if f else t for t, f in zip(texts, formulas, strict=True)], pa.string()
+    ), formulas
+
+
+def _ways_to_write(number: float) -> tuple[str, ...]:
+    whole = abs(number) < EXACT_IN_FLOAT and number.is_integer()
+    return (repr(number), str(int(number))) if whole else (repr(number),)
+
+
+def without_words(text: Any) -> Any:
+    """The column with words for nothing as nothing: a hole among numbers."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    words = pc.is_in(pc.utf8_lower(pc.utf8_trim_whitespace(text)), pa.array(MEANS_MISSING, text.type))
+    return pc.if_else(words, pa.scalar(None, text.type), text)
+
+
+@dataclass(frozen=True)
+class _Way:
+    """How a file is read: its encoding, and the delimiter that its header has most of, a comma if none."""
+
+    reading: Any
+    parsing: Any
+
+    @classmethod
+    def of(cls, path: Path) -> _Way:
+        import pyarrow as pa
+        import pyarrow.csv as csv
+
+        with pa.input_stream(str(path)) as stream:
+            beginning = stream.read(65_536)
+        encoding = "utf-16" if beginning.startswith(UTF_16) else "utf-8"
+        header = beginning.decode(encoding, "replace").split("\n", 1)[0].lstrip("\ufeff").strip("\r\n")
+        said = header[len(SAYS) :] if header.lower().startswith(SAYS) else ""
+        return cls(
+            csv.ReadOptions(encoding=encoding, skip_rows=1 if said else 0),
+            csv.ParseOptions(delimiter=said or max(DELIMITERS, key=header.count), newlines_in_values=True),
+        )
+
+
+def _read(path: Path, way: _Way, columns: Sequence[str], as_text: Sequence[str]) -> Any:
+    import pyarrow as pa
+    import pyarrow.csv as csv
+
+    # Only an empty field is nothing: a ward may well be called "NA". Numbers take more words, see `columns`.
+    convert = csv.ConvertOptions(
+        null_values=[""],
+        strings_can_be_null=True,
+        include_columns=list(columns),
+        column_types=dict.fromkeys(as_text, pa.string()),
+    )
+    return csv.read_csv(path, way.reading, way.parsing, convert)
+
+
+def _without_blank_end(table: Any) -> Any:
+    """The table without the rows of nothing but commas that spreadsheets leave at its end."""
+    rows = table.num_rows
+    while rows and not any(column[rows - 1].is_valid for column in table.columns):
+        rows -= 1
+    return table.slice(0, rows)
+
+
+def _narrowed(column: Any) -> Any:
+    """Text as whole numbers or numbers if all of it is."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for kind in (pa.int64(), pa.float64()):
+        try:
+            return pc.cast(column, kind)
+        except pa.ArrowInvalid:
+            continue
+    return column
+
+
+def _replaced(table: Any, name: str, column: Any) -> Any:
+    return table.set_column(table.column_names.index(name), name, column)
+
+
+# --------------------------------------------------------------------------------------------------------
 
 PARQUET_MAGIC = b"PAR1"
 CSV = (".csv", ".tsv", ".txt")
@@ -223,3 +441,68 @@ def brief(error: Exception) -> str:
     lines = str(error).strip().splitlines() or [type(error).__name__]
     text = "".join(c if c.isprintable() else "?" for c in lines[0])[:200]
     return text if text.endswith(".") else text + "."
+
+
+# --------------------------------------------------------------------------------------------------------
+# Standard input as a file: `-` in place of a path, for logs that come out of a pipe.
+#
+# A table is looked at more than once (its header, its types, its footer), and a pipe can be read only once:
+# so what comes is kept in a temporary file for as long as it is needed. Its first bytes say what it is.
+
+DASH = "-"
+KINDS = (
+    (b"PAR1", "log.parquet"),
+    (b"\x1f\x8b", "log.csv.gz"),
+    (b"BZh", "log.csv.bz2"),
+    (b"\x28\xb5\x2f\xfd", "log.csv.zst"),
+)
+LONGEST = 4
+
+
+@contextmanager
+def from_stdin(source: Any) -> Iterator[Any]:
+    """The source; for "-" the path of a temporary file with what comes from standard input."""
+    if not (isinstance(source, str | Path) and str(source) == DASH):
+        yield source
+        return
+    given = sys.stdin  # None in a program that was started without
+    if given is not None and given.isatty():  # else it looks as if the program had stopped
+        sys.stderr.write("Waiting for a log on standard input; Ctrl-D ends it.\n")
+    with closing(TemporaryFolder()) as folder:
+        path = _kept(BytesIO() if given is None else given.buffer, folder.path)
+        try:
+            yield path
+        except DeadweightError as error:
+            raise _renamed(error, str(path)) from None
+
+
+def _kept(stream: BinaryIO, folder: Path) -> Path:
+    head = stream.read(LONGEST)
+    if not head:
+        raise LogProblem(
+            "DW104",
+            "Expected a table from standard input; nothing came.",
+            fix="For example: zcat log.csv.gz | deadweight doctor -",
+        )
+    name = next((name for magic, name in KINDS if head.startswith(magic)), "log.csv")
+    path = folder / name
+    try:
+        with path.open("wb") as file:
+            file.write(head)
+            shutil.copyfileobj(stream, file)
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        raise no_folder("", str(folder.parent), error) from None
+    return path
+
+
+def _renamed(error: DeadweightError, path: str) -> DeadweightError:
+    """The error with the user's name of the source: a temporary path says nothing to anybody."""
+
+    def ours(text: str) -> str:
+        return text.replace(repr(path), "standard input").replace(path, DASH)
+
+    error.problem, error.fix = ours(error.problem), ours(error.fix)
+    error.args = tuple(ours(one) if isinstance(one, str) else one for one in error.args)
+    return error

@@ -9,13 +9,123 @@ that were deleted or replaced since, and only its own log tells which: it is ref
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+import stat
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from deadweight.errors import how_many
-from deadweight.io.findings import LogProblem
-from deadweight.io.sizes import unreadable
+from deadweight.io.columns import is_text
+from deadweight.io.schema import LogProblem, show, unfit_files
+from deadweight.tools.limits import NUMBER, allowed, in_words, require
+
+# --------------------------------------------------------------------------------------------------------
+# What a file unpacks to, told before it is unpacked: a few megabytes may hold gigabytes.
+#
+# Parquet says in its footer how many rows it has; a compressed CSV is unpacked once, piece by piece, to be
+# measured. A path that is no file (a pipe, a device) is refused here as well: reading it could wait for ever.
+
+# A column is held as it was read, as numbers, sorted, and in the log: measured 3 to 4 times its numbers.
+COPIES = 4
+TEXT = 24
+"""Bytes of a text label and of its place in the column, where a dictionary hides how long it is."""
+PIECE = 1 << 22
+ROW_GROUPS = "Write it with smaller row groups (a million rows), so that it can be read in parts (--stream)."
+KINDS = (
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISSOCK, "a socket"),
+)
+
+
+def unreadable(path: str | Path) -> str:
+    """Why nothing can be read at a path: 'no such file', 'a pipe'; empty for a file or a folder.
+
+    >>> unreadable("/dev/null"), unreadable("/")
+    ('a device, not a file', '')
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return "no such file"
+    except (OSError, ValueError) as error:  # such as a name of 5,000 letters, or one with a null in it
+        return getattr(error, "strerror", None) or str(error)
+    return next((f"{words}, not a file" for holds, words in KINDS if holds(mode)), "")
+
+
+def require_path(path: str | Path) -> None:
+    """Refuse an empty text, which would otherwise mean the folder that one happens to be in."""
+    if not str(path).strip():
+        raise LogProblem(
+            "DW101",
+            "Expected the path of a file or folder; found an empty text.",
+            fix="Check the variable that the path comes from; the folder you are in is '.'.",
+        )
+
+
+def require_rows(metadata: Sequence[Any], columns: Sequence[str], what: str) -> None:
+    """Refuse Parquet whose rows, all of them in memory, would be too large; `metadata` are the footers."""
+    size = sum(
+        _group_size(footer.row_group(g), columns) for footer in metadata for g in range(footer.num_row_groups)
+    )
+    rows = sum(footer.num_rows for footer in metadata)
+    require(
+        max(size, rows * NUMBER * len(columns)) * COPIES,
+        f"{what}: {rows:,} rows",
+        "Read it in parts (--stream), or take fewer rows.",
+    )
+
+
+def require_group(metadata: Any, number: int, columns: Sequence[str], what: str) -> None:
+    """Refuse a row group that is too large, the smallest piece in which Parquet is read in parts."""
+    group = metadata.row_group(number)
+    require(
+        _group_size(group, columns) * COPIES,
+        f"Row group {number} of {what}: {group.num_rows:,} rows",
+        ROW_GROUPS,
+    )
+
+
+def require_episode(rows: int, columns: int) -> None:
+    """Refuse an episode whose rows, all of them in one part, would be too large."""
+    require(
+        rows * columns * NUMBER * COPIES,
+        f"An episode of {rows:,} rows and more",
+        "Check that the episode column is what tells episodes apart.",
+    )
+
+
+def _group_size(group: Any, columns: Sequence[str]) -> float:
+    """Bytes of these columns of a row group once they are decoded."""
+    size, wanted = 0.0, set(columns)
+    for i in range(group.num_columns):
+        column = group.column(i)
+        if column.path_in_schema.split(".")[0] in wanted:
+            width = TEXT if column.physical_type in ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY") else NUMBER
+            size += max(group.num_rows * width, column.total_uncompressed_size)
+    return size
+
+
+def require_text(path: Path, compressed: bool) -> None:
+    """Refuse CSV that would be too large in memory, compressed or not."""
+    import pyarrow as pa
+
+    fix = "Take fewer rows or columns, or convert the log to Parquet, which can be read in parts."
+    what = repr(str(path))
+    size, most = path.stat().st_size, allowed() / COPIES
+    if compressed:
+        with pa.input_stream(str(path)) as stream:
+            size = 0
+            while size <= most and (piece := stream.read(PIECE)):
+                size += len(piece)
+    if compressed and size > most:
+        what += f", which unpacks to {in_words(size)} and more,"
+    require(size * COPIES, what, fix)
+
+
+# --------------------------------------------------------------------------------------------------------
 
 PARQUET = (".parquet", ".pq")
 COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
@@ -160,4 +270,87 @@ def _unlisted(error: OSError) -> None:
         f"Expected to read every folder in a log; {str(error.filename)!r} cannot be listed: "
         f"{error.strerror}.",
         fix="Change who may read it, move it out of the log, or name the other files.",
+    )
+
+
+# --------------------------------------------------------------------------------------------------------
+# What the footers of Parquet files say, and whether they agree with themselves and with each other.
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Smallest and largest whole number of a column."""
+
+    low: int
+    high: int
+
+
+def bounds_of(parquet: Any, number: int, column: str) -> Bounds | None:
+    """Bounds of a column of whole numbers in a row group, if its statistics have them."""
+    import pyarrow as pa
+
+    schema = parquet.schema_arrow
+    if column not in schema.names or not pa.types.is_integer(schema.field(column).type):
+        return None  # times and durations are whole numbers in a file, and something else outside
+    group = parquet.metadata.row_group(number)
+    for i in range(group.num_columns):
+        found = group.column(i)
+        if found.path_in_schema != column:
+            continue
+        statistics = found.statistics
+        if statistics is None or not statistics.has_min_max or not isinstance(statistics.min, int):
+            return None
+        return Bounds(statistics.min, statistics.max)
+    return None
+
+
+def check_counts(path: str, metadata: Any) -> None:
+    """Refuse a file whose footer counts its rows in several ways that do not agree.
+
+    Readers believe the count of a row group: were it too small, rows would be left out without a word.
+    """
+    rows = 0
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        rows += group.num_rows
+        for i in range(group.num_columns):
+            column = group.column(i)
+            flat = metadata.schema.column(i).max_repetition_level == 0
+            if flat and column.num_values != group.num_rows:
+                raise _miscounted(
+                    repr(path),
+                    f"row group {number} has {group.num_rows:,} rows, and {column.num_values:,} values in "
+                    f"column {show(column.path_in_schema)}",
+                )
+    if rows != metadata.num_rows:
+        raise _miscounted(repr(path), f"{metadata.num_rows:,} rows in all, and {rows:,} in its row groups")
+
+
+def check_read(where: str, promised: int, found: int) -> None:
+    """Refuse rows of which fewer or more can be read than the footer says."""
+    if promised != found:
+        raise _miscounted(where, f"{promised:,} rows, of which {found:,} can be read")
+
+
+def check_kinds(path: str, own: Any, common: Any, names: list[str]) -> None:
+    """Refuse a column that is text in one file and something else in another: '01' would become 1."""
+    for name in names:
+        if name not in own.names or name not in common.names:
+            continue
+        kinds = [_stored_kind(schema.field(name).type) for schema in (common, own)]
+        if is_text(kinds[0]) != is_text(kinds[1]):
+            raise unfit_files(f"column {show(name)} is {kinds[0]} in the first, and {kinds[1]} in {path!r}.")
+
+
+def _stored_kind(kind: Any) -> Any:
+    import pyarrow as pa
+
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _miscounted(where: str, claim: str) -> LogProblem:
+    return LogProblem(
+        "DW102",
+        f"{where} is damaged: its footer says that it has {claim}.",
+        fix="Copy or write the file again.",
     )

@@ -17,7 +17,7 @@ from typing import Any
 
 from deadweight.errors import assume
 from deadweight.io.files import columns_of, read_files, text_in, unique_names
-from deadweight.io.findings import LogProblem, show
+from deadweight.io.schema import LogProblem, show
 from deadweight.log.labels import plain
 
 Kinds = dict[str, list[int]]

@@ -13,20 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from deadweight.errors import assume
-from deadweight.io.fetch import first_table, only_part
-from deadweight.io.footer_check import check_footers
-from deadweight.io.mending import NOTHING, Mending
-from deadweight.io.parquet import are_parquet
-from deadweight.io.parts import PART_ROWS
+from deadweight.io.folders import require_path
+from deadweight.io.parquet import PART_ROWS, OutOfOrder, are_parquet
+from deadweight.io.part_log import first_table, only_part
 from deadweight.io.read import limited, log_of
+from deadweight.io.schema import NOTHING, Mending
 from deadweight.io.scratch import Scratch
-from deadweight.io.sizes import require_path
-from deadweight.io.stream import OutOfOrder, Stream, open_stream
+from deadweight.io.stream import Stream, check_footers, open_stream
 from deadweight.io.table import LogTable, open_table
-from deadweight.log.interface import LogLike
-from deadweight.log.sources import Source, check_workers, paths_of
+from deadweight.log.behaviour import cross_fitted_propensities
+from deadweight.log.interface import LogLike, Source, check_workers, paths_of
 from deadweight.log.trajectories import Trajectories
-from deadweight.policy.behaviour import cross_fitted_propensities
 from deadweight.sums.ends import TimeLimit, checked
 from deadweight.sums.executors import Executor, executor_for
 

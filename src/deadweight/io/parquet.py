@@ -5,22 +5,219 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from deadweight.errors import DataError, assume
+from deadweight.io.columns import hashes
 from deadweight.io.files import PARQUET_MAGIC, brief, check_text, text_in, unique_names
-from deadweight.io.findings import LogProblem, not_parquet, unfit_files
-from deadweight.io.folders import PARQUET, list_folder
-from deadweight.io.footers import Bounds, bounds_of, check_counts, check_kinds
-from deadweight.io.mending import NOTHING, Mending
-from deadweight.io.part_ids import ends, wrong_footer
-from deadweight.io.parts import Part, RowGroup
-from deadweight.io.schema import labels_in
-from deadweight.io.sizes import require_episode, require_group, unreadable
+from deadweight.io.folders import (
+    PARQUET,
+    Bounds,
+    bounds_of,
+    check_counts,
+    check_kinds,
+    check_read,
+    list_folder,
+    require_episode,
+    require_group,
+    unreadable,
+)
+from deadweight.io.schema import NOTHING, LogProblem, Mending, labels_in, not_parquet, unfit_files
 from deadweight.typing import IntArray
+
+# --------------------------------------------------------------------------------------------------------
+# Parts: which row groups of a set of Parquet files are read together, and which episodes are cut where.
+#
+# Row groups are put in the order of their episodes. If they do not overlap, except that an episode may go on
+# from one into the next, a part is a run of row groups without the rest of the previous part's last episode
+# and with the rest of its own. All of this is known from the bounds of each row group: nothing is read.
+
+# Rows of a part. What is held at a time is a part for each thread or worker, at some 50 bytes a row.
+PART_ROWS = 1 << 20
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """A row group: its file and number, its rows, and its smallest and largest episode."""
+
+    file: int
+    number: int
+    rows: int
+    low: Any
+    high: Any
+
+
+@dataclass(frozen=True)
+class Part:
+    """A run of whole episodes.
+
+    Attributes:
+      groups: (file, row groups) to read.
+      tail: (file, row group, whether it has nothing else), in order, at whose beginning the last episode
+        goes on.
+      after: episodes up to this one belong to the part before; None if it shares none.
+      last: the last episode, where there is a tail.
+      rows: how many its own row groups have.
+      beyond: rows of further row groups that have nothing but its last episode.
+      low, high: smallest and largest episode of its row groups, as their footers say.
+      share: (i, n) where episodes were dealt out to n parts by a hash, and this is part i.
+    """
+
+    groups: tuple[tuple[int, tuple[int, ...]], ...]
+    tail: tuple[tuple[int, int, bool], ...] = ()
+    after: Any = None
+    last: Any = None
+    rows: int = 0
+    beyond: int = 0
+    low: Any = None
+    high: Any = None
+    share: tuple[int, int] | None = None
+
+    @property
+    def all_rows(self) -> int:
+        """Those of its own row groups, and of further ones."""
+        return self.rows + self.beyond
+
+
+def in_order(groups: Sequence[RowGroup]) -> list[RowGroup] | None:
+    """The row groups in the order of their episodes; None if they overlap by more than one episode.
+
+    >>> groups = [RowGroup(1, 0, 5, 7, 9), RowGroup(0, 0, 5, 1, 4), RowGroup(0, 1, 5, 4, 7)]
+    >>> [(group.file, group.number) for group in in_order(groups)]
+    [(0, 0), (0, 1), (1, 0)]
+    >>> in_order([RowGroup(0, 0, 5, 1, 4), RowGroup(0, 1, 5, 3, 7)]) is None
+    True
+    """
+    ordered = sorted(groups, key=lambda group: (group.low, group.high, group.file, group.number))
+    return ordered if all(one.high <= other.low for one, other in pairwise(ordered)) else None
+
+
+def cut(ordered: Sequence[RowGroup], part_rows: int = PART_ROWS) -> list[Part]:
+    """Parts of at most `part_rows` rows, or of one row group where that has more.
+
+    >>> groups = [RowGroup(0, 0, 5, 1, 4), RowGroup(0, 1, 5, 4, 7), RowGroup(1, 0, 5, 7, 9)]
+    >>> [part.groups for part in cut(groups, 12)]
+    [((0, (0, 1)),), ((1, (0,)),)]
+    >>> cut(groups, 12)[0].tail, cut(groups, 12)[1].after
+    (((1, 0, False),), 7)
+    """
+    parts: list[Part] = []
+    before: Any = None
+    for lo, hi in _runs(ordered, part_rows):
+        last = ordered[hi - 1].high
+        rows = sum(group.rows for group in ordered[lo:hi])
+        tail = []
+        for group in ordered[hi:]:
+            if group.low != last:
+                break
+            tail.append((group.file, group.number, group.high == last))
+        after = before if lo > 0 and ordered[lo].low == before else None
+        if after is not None and last == after:  # it all belongs to the last episode of the part before
+            parts[-1] = replace(parts[-1], beyond=parts[-1].beyond + rows)
+            continue
+        own = _by_file(ordered[lo:hi])
+        ends = last if tail else None
+        parts.append(Part(own, tuple(tail), after, ends, rows, low=ordered[lo].low, high=last))
+        before = last
+    return parts
+
+
+def _runs(ordered: Sequence[RowGroup], part_rows: int) -> Iterator[tuple[int, int]]:
+    lo = rows = 0
+    for i, group in enumerate(ordered):
+        if i > lo and rows + group.rows > part_rows:
+            yield lo, i
+            lo, rows = i, 0
+        rows += group.rows
+    yield lo, len(ordered)
+
+
+def _by_file(groups: Sequence[RowGroup]) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    """Row groups that follow each other in one file are read together."""
+    runs: list[tuple[int, list[int]]] = []
+    for group in groups:
+        if runs and runs[-1][0] == group.file:
+            runs[-1][1].append(group.number)
+        else:
+            runs.append((group.file, [group.number]))
+    return tuple((file, tuple(numbers)) for file, numbers in runs)
+
+
+# --------------------------------------------------------------------------------------------------------
+# That no episode is in two parts, and that footers tell the truth: looked at whenever a part is read.
+#
+# Where row groups are in the order of their episodes, each part has a range of episodes and the ranges do not
+# overlap; where episodes were dealt out by a hash, each part has its share of the hashes. Either way a look
+# at one part's own rows shows that they are where no other part looks for them, and nothing has to be kept.
+
+
+class OutOfOrder(DataError):
+    """Rows of an episode that are not together, which only a look at the rows could show."""
+
+
+def scattered(where: str) -> OutOfOrder:
+    """The error that says so, with the remedy."""
+    return OutOfOrder(
+        f"Rows of an episode must stand together to be read in parts; in {where} they are scattered.",
+        fix="Write the log sorted by episode, or let it be sorted into a temporary folder: sort=True.",
+    )
+
+
+def wrong_footer(where: str, claim: str) -> OutOfOrder:
+    """The error of statistics that the rows contradict; sorting reads rows only, and needs no footers."""
+    return OutOfOrder(
+        f"The footer of a Parquet file must say what its rows say; in {where} {claim}.",
+        fix="Write the file again; or have its rows sorted into a temporary folder, which does without the "
+        "statistics: sort=True.",
+    )
+
+
+def share_of(episodes: Any, count: int) -> IntArray:
+    """(rows,) which of so many parts each row goes to: the same for all rows of an episode, everywhere."""
+    return (hashes(episodes) % np.uint64(count)).astype(np.int64)
+
+
+def check_ids(table: Any, part: Part, where: str) -> None:
+    """Refuse a part with fewer or more rows, or other episodes, than the plan has for it.
+
+    Args:
+      table: the rows of its own row groups.
+      part: the plan.
+      where: its place, for messages.
+    """
+    check_read(where, part.rows, table.num_rows)
+    episodes = table["episode"]
+    if part.share is not None:
+        number, count = part.share
+        if not bool((share_of(episodes, count) == number).all()):
+            raise DataError(
+                f"Every episode must be in one part of the sorted copy; {where} has one of another part.",
+                fix="The copy is damaged: try again, with another temporary folder (TMPDIR=...).",
+            )
+        return
+    if part.low is None:
+        return
+    low, high = ends(episodes)
+    if low is not None and not (part.low <= low and high <= part.high):
+        raise wrong_footer(
+            where,
+            "it says which episodes come first and last, and there are others before or after them",
+        )
+
+
+def ends(episodes: Any) -> tuple[Any, Any]:
+    """Smallest and largest label of whole numbers or text; None where there is none."""
+    import pyarrow.compute as pc
+
+    ends = pc.min_max(episodes).as_py()
+    return ends["min"], ends["max"]
+
+
+# --------------------------------------------------------------------------------------------------------
 
 # The rest of an episode is looked for in so many rows at a time.
 TAIL_ROWS = 1 << 12

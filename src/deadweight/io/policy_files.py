@@ -2,23 +2,93 @@
 
 from __future__ import annotations
 
+import math
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 
-from deadweight.basics.memory import require_table
-from deadweight.errors import PolicyError, how_many
-from deadweight.io.array_files import read_arrays
-from deadweight.io.columns import decoded, is_text, read_numbers
-from deadweight.io.findings import show
+from deadweight.errors import OptionError, OutputError, PolicyError, TooLarge, first_few, how_many
+from deadweight.io.columns import decoded, index_labels, is_text, read_labels, read_numbers
+from deadweight.io.files import guarded
+from deadweight.io.folders import require_path, unreadable
 from deadweight.io.frames import read_columns
-from deadweight.io.label_columns import index_labels, read_labels
-from deadweight.io.schema import match_columns
-from deadweight.io.sizes import require_path, unreadable
-from deadweight.policy.policies import TabularPolicy
+from deadweight.io.schema import match_columns, show
+from deadweight.log.labels import plain
+from deadweight.log.policies import TabularPolicy
+from deadweight.tools.files import write_whole
+from deadweight.tools.limits import require, require_table
 from deadweight.typing import AnyArray, FloatArray
+
+# --------------------------------------------------------------------------------------------------------
+# Arrays on disk, `.npy` and `.npz`, read only as far as they are what they say.
+#
+# The header of an array tells its shape; it is compared with the bytes that follow, and both with the memory
+# that is allowed, before anything of that size is made. Nothing that would run code is loaded.
+
+LABELS = ("states", "actions")
+# The array as it is read, as numbers, and while it is checked.
+COPIES = 4
+
+
+def read_arrays(path: Path) -> tuple[AnyArray, dict[str, AnyArray]]:
+    """The table of a file, and the labels `states` and `actions` if it has them."""
+    try:
+        if not zipfile.is_zipfile(path):
+            with path.open("rb") as file:
+                return _array(file, path.stat().st_size, str(path)), {}
+        with zipfile.ZipFile(path) as archive:
+            members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+            name = _table_of(path, list(members))
+            found = {}
+            for key in (name, *(label for label in LABELS if label in members)):
+                with archive.open(members[key]) as member:  # gives no more bytes than it declares
+                    found[key] = _array(member, members[key].file_size, f"{key} in {str(path)!r}")
+            return found.pop(name), found
+    except (PolicyError, TooLarge, MemoryError):
+        raise
+    except Exception as error:  # numpy and zipfile raise a dozen kinds for a damaged file
+        raise PolicyError(
+            f"{str(path)!r} is not a readable numpy file: {type(error).__name__}.",
+            fix="Save the (S, A) table of numbers with numpy.save or numpy.savez.",
+        ) from None
+
+
+def _table_of(path: Path, names: list[str]) -> str:
+    if "probs" in names:
+        return "probs"
+    if len(names) == 1:
+        return names[0]
+    raise PolicyError(
+        f"{str(path)!r} must hold one array, or one called 'probs'; found "
+        f"{first_few([show(key) for key in names]) or 'none'}.",
+        fix="Save it with numpy.savez(path, probs=table).",
+    )
+
+
+def _array(file: IO[bytes], size: int, what: str) -> AnyArray:
+    """The array in a stream of `size` bytes."""
+    from numpy.lib import format as npy
+
+    version = npy.read_magic(file)
+    read_header: Any = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    shape, in_columns, dtype = read_header(file)
+    if dtype.hasobject:
+        raise ValueError("Python objects")
+    cells, rest = math.prod(shape), size - file.tell()
+    if cells * dtype.itemsize > rest or any(length < 0 for length in shape):
+        raise PolicyError(
+            f"{what} was cut short: its header says shape {shape}, for which {rest:,} bytes are too few.",
+            fix="Copy or write the file again.",
+        )
+    require(cells * max(dtype.itemsize, 8) * COPIES, f"{what}, an array of shape {shape},", "Is it a policy?")
+    data = np.frombuffer(file.read(cells * dtype.itemsize), dtype=dtype, count=cells)
+    return data.reshape(shape, order="F" if in_columns else "C")
+
+
+# --------------------------------------------------------------------------------------------------------
 
 COLUMNS = ("state", "action", "prob")
 RULE = COLUMNS[:2]
@@ -193,3 +263,98 @@ def _normalised(table: AnyArray) -> AnyArray | FloatArray:
     if not ((table >= 0).all() and (off <= ROUNDING).all()):
         return table
     return table / np.where(off > EXACT, sums, 1.0)
+
+
+# --------------------------------------------------------------------------------------------------------
+# Policies to disk: a table of state, action and probability, as `read_policy` takes it.
+
+FORMS = (".csv", ".parquet")
+
+
+def check_policy_name(path: Path, option: str = "--out") -> None:
+    """Refuse a name that does not say in which form the policy is written."""
+    if path.suffix.lower() not in FORMS:
+        raise OptionError(
+            f"{option} must end in {' or '.join(FORMS)}; found {str(path)!r}.",
+            fix=f"For example {option} policy.csv.",
+        )
+
+
+def write_policy(policy: TabularPolicy, path: str | Path) -> Path:
+    """Write a policy, whole or not at all; returns the path.
+
+    The table has a row for each action that is taken in a state and, where the policy was learnt from a log,
+    the fingerprint of that log, by which an evaluation can tell. In a CSV, labels that a spreadsheet would
+    take for formulas begin with an apostrophe; a column says which, and `read_policy` takes it off again.
+
+    Args:
+      policy: with labels of its own or, without them, numbered states and actions.
+      path: .csv or .parquet.
+
+    >>> import tempfile
+    >>> from deadweight.io.policy_files import read_policy
+    >>> policy = TabularPolicy([[0.5, 0.5], [0.0, 1.0]], states=["ward", "icu"], actions=["wait", "treat"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     again = read_policy(write_policy(policy, f"{folder}/policy.csv"))
+    >>> again.state_labels, again.probs.tolist()
+    (array(['icu', 'ward'], dtype=object), [[1.0, 0.0], [0.5, 0.5]])
+    """
+    target = Path(path)
+    check_policy_name(target, "The name of a policy")
+    try:
+        write_whole(target, lambda file: _write(_table(policy), file, target.suffix.lower()))
+    except OSError as error:
+        raise OutputError(
+            f"The policy cannot be written to {target}: {error.strerror or error}.",
+            fix="Name a file in a folder that exists and may be written to.",
+        ) from None
+    return target
+
+
+def _labels(own: Any, size: int) -> list[Any]:
+    return list(range(size)) if own is None else [plain(label) for label in own]
+
+
+def _table(policy: TabularPolicy) -> Any:
+    import pyarrow as pa
+
+    states, actions = (
+        _labels(policy.state_labels, policy.n_states),
+        _labels(policy.action_labels, policy.n_actions),
+    )
+    rows, columns = np.nonzero(policy.probs > 0)
+    values: list[Any] = [
+        [states[s] for s in rows],
+        [actions[a] for a in columns],
+        policy.probs[rows, columns],
+    ]
+    named = dict(zip(COLUMNS, values, strict=True))
+    if policy.trained_on is not None:
+        named[MARK] = [policy.trained_on] * len(rows)
+    try:
+        return pa.table(named)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):  # of several types, or too large for a table
+        text = {name: [str(label) for label in named[name]] for name in COLUMNS[:2]}
+        return pa.table({**named, **text})
+
+
+def _without_formulas(table: Any) -> Any:
+    """The table as a spreadsheet may open it: formulas begin with an apostrophe, and a column says which."""
+    import pyarrow as pa
+
+    added = []
+    for name in RULE:
+        column, formulas = guarded(table[name])
+        table = table.set_column(table.column_names.index(name), name, column)
+        added.append(np.where(formulas, name, ""))
+    marks = [" ".join(filter(None, row)) for row in zip(*added, strict=True)]
+    return table.append_column(APOSTROPHE, pa.array(marks, pa.string())) if any(marks) else table
+
+
+def _write(table: Any, file: BinaryIO, form: str) -> None:
+    from pyarrow import csv, parquet
+
+    if form == ".csv":
+        csv.write_csv(_without_formulas(table), file)
+    else:
+        parquet.write_table(table, file)

@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from deadweight.errors import assume, how_many
-from deadweight.io.findings import LogProblem
-from deadweight.io.mending import Mending, OpenEpisodes
+from deadweight.io.files import from_stdin
 from deadweight.io.requirements import unmet
-from deadweight.io.stdin import from_stdin
+from deadweight.io.schema import LogProblem, Mending, OpenEpisodes
 from deadweight.io.table import LogTable, open_table
 from deadweight.log.trajectories import Trajectories
 from deadweight.sums.ends import TimeLimit, assumption, checked, inferred_limit

@@ -6,11 +6,140 @@ speaks ours.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeVar
 
-from deadweight.errors import MOST_COMPARED, did_you_mean
-from deadweight.io.findings import LogProblem, show
+import numpy as np
+
+from deadweight.errors import MOST_COMPARED, DataError, OptionError, did_you_mean
+from deadweight.io.columns import decoded, is_text, trimmed
+from deadweight.log.labels import plain
+from deadweight.typing import AnyArray
+
+# --------------------------------------------------------------------------------------------------------
+# Findings: what is wrong with a log, where, and what to do.
+#
+# A check is a small function in a table, with a code that never changes its meaning. Checks of severity
+# "error" say what `read` refuses; the doctor runs them too and adds "warning" (the log can be evaluated, but
+# look first) and "info".
+
+Severity = Literal["error", "warning", "info"]
+MOST_SHOWN = 5
+LONGEST_LABEL = 60
+
+Subject = TypeVar("Subject")
+
+
+class LogProblem(DataError):
+    """A table that is not a log; `code` is that of the doctor's finding."""
+
+    def __init__(self, code: str, problem: str, *, fix: str = "") -> None:
+        super().__init__(f"{code}: {problem}", fix=fix)
+        self.code, self.problem = code, problem
+
+
+def not_parquet(path: str, reason: str) -> LogProblem:
+    """A file whose bytes are not what its name says."""
+    return LogProblem(
+        "DW102",
+        f"{path!r} is not a readable Parquet file, or was cut short: {reason}",
+        fix="Copy or write the file again.",
+    )
+
+
+def unfit_files(reason: str, which: str = "The files") -> LogProblem:
+    """Files that cannot be put one below the other."""
+    return LogProblem(
+        "DW102",
+        f"{which} do not fit together: {reason}",
+        fix="Write them with the same columns and types.",
+    )
+
+
+def _no_rows() -> AnyArray:
+    return np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a check found: a sentence, a remedy, and the rows (of the user's table) that it is about."""
+
+    problem: str
+    fix: str
+    rows: AnyArray = field(default_factory=_no_rows)
+    columns: tuple[str, ...] = ()  # those that other checks had better not look at
+
+
+@dataclass(frozen=True)
+class Check(Generic[Subject]):
+    """One line of a table of checks.
+
+    `needs` are the columns without which, or after an error in which, the check is not run.
+    """
+
+    code: str
+    severity: Severity
+    title: str
+    needs: tuple[str, ...]
+    run: Callable[[Subject], Found | None]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One finding of the doctor, in the user's own labels.
+
+    Attributes:
+      code: such as "DW202".
+      severity: "error", "warning" or "info".
+      title: what kind of thing it is.
+      problem: what was expected and found, and where.
+      fix: what to do.
+      count: how many rows are concerned; 0 where it is not about rows.
+      rows: the first few of them, each with row (counting from 0) and, where readable, episode and step.
+      all_rows: the numbers of all of them.
+    """
+
+    code: str
+    severity: Severity
+    title: str
+    problem: str
+    fix: str
+    count: int = 0
+    rows: tuple[dict[str, Any], ...] = ()
+    all_rows: AnyArray = field(default_factory=_no_rows, repr=False, compare=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain Python values, ready for JSON."""
+        return {
+            "code": self.code,
+            "severity": self.severity,
+            "title": self.title,
+            "problem": self.problem,
+            "fix": self.fix,
+            "count": self.count,
+            "rows": [dict(row) for row in self.rows],
+        }
+
+
+def show(label: Any) -> str:
+    """A label as it may safely stand in a message: quoted if text, control characters escaped, not too long.
+
+    >>> show("a\\nb"), show(3), show(np.float64(0.5))
+    ("'a\\\\nb'", '3', '0.5')
+    """
+    value = plain(label)
+    text = (
+        repr(value)
+        if isinstance(value, (str, bytes, int, float, bool)) or value is None
+        else ascii(str(value))
+    )
+    return text if len(text) <= LONGEST_LABEL else text[: LONGEST_LABEL - 4] + "..." + text[-1]
+
+
+# --------------------------------------------------------------------------------------------------------
 
 NUMBERS = (
     " States may be described by numbers: --features a,x_* of evaluate and doctor, features=['a', 'x_*'] in "
@@ -169,3 +298,155 @@ def listed(found: Sequence[str], most: int = 20) -> str:
     """The first of these names, for messages."""
     text = ", ".join(show(name) for name in found[:most]) or "no column at all"
     return text + (f" and {len(found) - most} more" if len(found) > most else "")
+
+
+# --------------------------------------------------------------------------------------------------------
+# Mending: what the user lets us change in a table while it is read, and nothing else.
+#
+# Three things in real tables keep a log from being read though somebody knows what they mean: dates written
+# in the way of a country, rewards left blank where nothing was earned, and episodes without any reward, whose
+# outcome nobody knows yet. None is guessed. The user says it once (`time_format=`, `fill_reward=`,
+# `open_episodes=`). Dates are read as their column comes from its file, blanks where episodes are whole
+# (`LogTable`), so that a log that is read in parts is mended in the same way as one that is read whole.
+
+# Ways to write a day and a time that are tried where a step is text, to name the ones that fit.
+DAYS = (
+    "%d/%m/%Y",
+    "%m/%d/%Y",
+    "%d.%m.%Y",
+    "%d-%m-%Y",
+    "%m-%d-%Y",
+    "%Y/%m/%d",
+    "%d %b %Y",
+    "%b %d %Y",
+    "%d-%b-%Y",
+)
+CLOCKS = ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S", " %I:%M %p")
+FORMATS = (*(day + clock for day in DAYS for clock in CLOCKS), "%H:%M", "%H:%M:%S")
+UNIT = "us"
+OPEN_EPISODES = ("cut", "drop", "zero")
+OpenEpisodes = Literal["cut", "drop", "zero"]
+
+
+@dataclass(frozen=True)
+class Mending:
+    """What may be changed while a table is read.
+
+    Attributes:
+      time_format: how the step column writes its dates, as for `strptime`: "%d.%m.%Y %H:%M"; None leaves it.
+      fill_reward: the reward of a row whose reward is blank; None refuses such rows.
+      open_episodes: what episodes are whose reward is blank in every row: "cut" at their last row, with
+        rewards of 0; "drop" leaves them out; "zero" says that they ended and earned nothing. None refuses
+        them, unless a flag says that they were cut.
+      without_behaviour: leave out what the table has of the old policy's probabilities: it comes from
+        elsewhere, and whatever is wrong with those columns does not matter.
+      anonymous: speak of rows by their numbers alone, not by episodes and steps: episodes may be people, and
+        what is said may be passed on.
+    """
+
+    time_format: str | None = None
+    fill_reward: float | None = None
+    open_episodes: OpenEpisodes | None = None
+    without_behaviour: bool = False
+    anonymous: bool = False
+
+    def __post_init__(self) -> None:
+        if self.time_format is not None and "%" not in self.time_format:
+            raise OptionError(
+                f"A time format says where day, month and hour stand; found {self.time_format!r}.",
+                fix="For example --time-format '%d.%m.%Y %H:%M' for 31.12.2025 08:00.",
+            )
+        if self.fill_reward is not None and not math.isfinite(self.fill_reward):
+            raise OptionError(
+                f"Blank rewards can be filled with a finite number only; found {self.fill_reward}.",
+                fix="For example fill_reward=0 (--fill-reward 0).",
+            )
+        if self.open_episodes is not None and self.open_episodes not in OPEN_EPISODES:
+            raise OptionError(
+                f"open_episodes is 'cut', 'drop' or 'zero'; found {self.open_episodes!r}.",
+                fix="For example open_episodes='cut': they were cut at their last row.",
+            )
+
+    @property
+    def of_rewards(self) -> bool:
+        """Whether it says what blank rewards are."""
+        return self.fill_reward is not None or self.open_episodes is not None
+
+    def kept(self, names: Mapping[str, str]) -> dict[str, str]:
+        """Our name -> theirs of the columns that are read."""
+        left_out = "behaviour_prob" if self.without_behaviour else None
+        return {ours: theirs for ours, theirs in names.items() if ours.partition(":")[0] != left_out}
+
+    def columns(self, arrow: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+        """Arrow columns by the user's names, mended."""
+        ours = {theirs: name for name, theirs in names.items()}
+        return {theirs: self.column(ours.get(theirs, ""), column) for theirs, column in arrow.items()}
+
+    def column(self, name: str, column: Any) -> Any:
+        """One column by our name, with the dates of steps read."""
+        if name == "step" and self.time_format is not None:
+            return _times(column, self.time_format)
+        return column
+
+    def types(self, types: Mapping[str, Any]) -> dict[str, Any]:
+        """The Arrow types that columns have after it, by our names."""
+        import pyarrow as pa
+
+        changed = dict(types)
+        if self.time_format is not None and is_text(types["step"]):
+            changed["step"] = pa.timestamp(UNIT)
+        return changed
+
+
+NOTHING = Mending()
+
+
+def fitting_formats(column: Any) -> list[str]:
+    """The usual ways to write dates that fit every cell of a column of text.
+
+    >>> import pyarrow as pa
+    >>> fitting_formats(pa.array(["31.12.2025 08:00", "01.01.2026 09:30"]))
+    ['%d.%m.%Y %H:%M']
+    """
+    column = decoded(column)
+    if not is_text(column.type):
+        return []
+    text, _ = trimmed(column)
+    distinct = text.unique().drop_null()
+    return [form for form in FORMATS if len(distinct) and not _parsed(distinct, form).null_count]
+
+
+def _times(column: Any, form: str) -> Any:
+    """A column of text as times; one of another type is left alone."""
+    import pyarrow.compute as pc
+
+    column = decoded(column)
+    if not is_text(column.type):
+        return column
+    text, _ = trimmed(column)
+    times = _parsed(text, form)
+    wrong = np.flatnonzero(np.asarray(pc.and_(pc.is_null(times), pc.is_valid(text))))
+    if wrong.size:
+        row = int(wrong[0])
+        example = next((f" It could be {one!r}." for one in fitting_formats(column)), "")
+        raise LogProblem(
+            "DW306",
+            f"The time format {form!r} does not fit {show(text[row].as_py())} in row {row:,} "
+            f"({wrong.size:,} of {len(text):,} rows do not fit).{example}",
+            fix="%d day, %m month, %Y year, %H hour, %M minute, %S second: --time-format '%d.%m.%Y %H:%M' "
+            "reads 31.12.2025 08:00.",
+        )
+    return times
+
+
+def _parsed(text: Any, form: str) -> Any:
+    """The times of a column of text, null where the format does not fit."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        return pc.strptime(text, format=form, unit=UNIT, error_is_null=True)
+    except pa.ArrowInvalid as error:
+        raise OptionError(
+            f"{form!r} is not a format of dates: {error}.", fix="For example '%d.%m.%Y %H:%M'."
+        ) from None

@@ -7,51 +7,203 @@ checks and, up to the order of additions, same numbers as for the log in memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
 
-from deadweight.basics.progress import Pass
-from deadweight.basics.temporary import TemporaryFolder
-from deadweight.errors import OptionError, assume
-from deadweight.io.columns import read_numbers
-from deadweight.io.counted import count_stream
-from deadweight.io.external_sort import by_episode
-from deadweight.io.fetch import Fetched, fetch, logs_of, whole_part
-from deadweight.io.findings import LogProblem, show
-from deadweight.io.mending import NOTHING, Mending
-from deadweight.io.parquet import ParquetFiles, open_files
-from deadweight.io.part_ids import OutOfOrder, scattered, wrong_footer
-from deadweight.io.part_log import CommonLabels
-from deadweight.io.parts import PART_ROWS, Part, cut, in_order
-from deadweight.io.requirements.values import NAME_THE_REWARD, NO_REWARD
-from deadweight.io.schema import match_columns
-from deadweight.io.scratch import Kept, Scratch, Shelf
-from deadweight.io.stream_labels import common_labels
-from deadweight.log.census import Census
+from deadweight.errors import DataError, OptionError, assume
+from deadweight.io.columns import as_labels, as_one_kind, read_numbers
+from deadweight.io.folders import Bounds
+from deadweight.io.parquet import (
+    PART_ROWS,
+    ParquetFiles,
+    Part,
+    cut,
+    ends,
+    in_order,
+    open_files,
+    scattered,
+    wrong_footer,
+)
+from deadweight.io.part_log import CommonLabels, Fetched, check_order, fetch, logs_of, whole_part
+from deadweight.io.requirements import NAME_THE_REWARD, NO_REWARD
+from deadweight.io.schema import NOTHING, LogProblem, Mending, match_columns, show
+from deadweight.io.scratch import Kept, Scratch, Shelf, by_episode
+from deadweight.log.behaviour import counts_by_fold, propensities_by_fold
 from deadweight.log.checks import limit_by_flags
-from deadweight.log.interface import Check, Giver, LogLabels
+from deadweight.log.interface import Census, Check, Giver, LogLabels
+from deadweight.log.labels import encode, plain
 from deadweight.log.trajectories import Trajectories
 from deadweight.sums.blocks import Block
 from deadweight.sums.ends import TimeLimit, assumption, checked, count_ends
 from deadweight.sums.executors import Executor, InProcess
-from deadweight.sums.reduction import reduce_log
-from deadweight.sums.stored import Stored
+from deadweight.sums.reduction import Stored, reduce_log
 from deadweight.sums.summaries import KeyedSums
-from deadweight.typing import BoolArray
+from deadweight.tools.files import TemporaryFolder
+from deadweight.tools.progress import Pass, before_passes
+from deadweight.typing import AnyArray, BoolArray, IntArray
+
+# --------------------------------------------------------------------------------------------------------
+# The labels of a stream: from the footers where they leave no choice, else by a pass over the parts.
+#
+# Same rule as in memory: distinct states and actions, and the states that truncated episodes lead to.
+
+# Labels up to this are indices whatever else there is; see `deadweight.log.labels`.
+ALWAYS_DENSE = 1_000
+
+
+def common_labels(files: ParquetFiles, parts: Sequence[Part], executor: Executor) -> CommonLabels:
+    """The labels of all parts: from the footers where small whole numbers leave no choice, else by a pass."""
+    states, actions = _small(files, "state"), _small(files, "action")
+    if states is not None and actions is not None and _names_nothing_new(files, states):
+        return CommonLabels(np.arange(states.high + 1), np.arange(actions.high + 1), promised=True)
+    found: FoundLabels | None = None
+    rows = [part.all_rows for part in parts]
+    labels = executor.map(LabelWork(files, tuple(parts)), len(parts))
+    for one in before_passes(labels, rows, "looking for labels"):
+        found = one if found is None else found.merge(one)
+    assert found is not None
+    return found.labels()
+
+
+def _small(files: ParquetFiles, column: str) -> Bounds | None:
+    bounds = files.bounds(column)
+    return bounds if bounds is not None and bounds.low >= 0 and bounds.high <= ALWAYS_DENSE else None
+
+
+def _names_nothing_new(files: ParquetFiles, states: Bounds) -> bool:
+    if "next_state" not in files.names:
+        return True
+    bounds = files.bounds("next_state")
+    return bounds is not None and bounds.low >= -1 and bounds.high <= states.high
+
+
+@dataclass(frozen=True, eq=False)
+class FoundLabels:
+    """Distinct labels of some parts; merges."""
+
+    states: AnyArray
+    actions: AnyArray
+
+    @classmethod
+    def of(cls, log: Trajectories) -> FoundLabels:
+        """Those that a log visits, or names as what follows a truncated episode."""
+        visited = np.unique(np.concatenate([log.states, log._last_successor[log._last_successor >= 0]]))
+        return cls(log.state_labels[visited], log.action_labels[np.unique(log.actions)])
+
+    def merge(self, other: FoundLabels) -> FoundLabels:
+        """Those of both."""
+        return FoundLabels(
+            _union(self.states, other.states, "state"), _union(self.actions, other.actions, "action")
+        )
+
+    def labels(self) -> CommonLabels:
+        """In the order of `deadweight.log.labels`."""
+        return CommonLabels(encode(self.states, "state")[1], encode(self.actions, "action")[1])
+
+
+def _union(one: AnyArray, other: AnyArray, what: str) -> AnyArray:
+    if one.dtype != object and other.dtype != object:
+        return np.union1d(one, other)
+    # Numbers of one column may be whole in one part and not in another.
+    return encode(as_labels(as_one_kind(map(plain, [*one, *other]))), what)[1]
+
+
+@dataclass(frozen=True, eq=False)
+class LabelWork:
+    """The pass that finds the labels, with all checks."""
+
+    files: ParquetFiles
+    parts: tuple[Part, ...]
+
+    def load(self, part: int) -> Trajectories:
+        """A part in labels of its own."""
+        return whole_part(self.files, self.parts[part], None)
+
+    def add_up(self, log: Trajectories) -> FoundLabels:
+        """Its labels."""
+        return FoundLabels.of(log)
+
+
+# --------------------------------------------------------------------------------------------------------
+# Propensities from counts for a log that is read in parts: one pass counts, each part is given its own.
+#
+# As in memory, an episode's probabilities come from the episodes of the other folds, and episode i is in fold
+# i modulo their number. A part does not know how many episodes come before it when it is counted: it counts
+# as if it were the first, and its folds are turned by that number when the parts are put together.
+
+FOLDS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """(folds, S, A) counts of a whole log, and how many episodes come before each of its parts."""
+
+    counts: IntArray
+    before: tuple[int, ...]
+    needs: tuple[str, ...] = ()
+
+    def given_to(self, part: int, pieces: Sequence[Trajectories]) -> list[Trajectories]:
+        """The pieces of a part with the propensities of their steps."""
+        first, given = self.before[part], []
+        for log in pieces:
+            given.append(log.with_propensities(propensities_by_fold(log, self.counts, first)))
+            first += log.n_episodes
+        return given
+
+
+def count_stream(log: Stored, rows: Sequence[int], executor: Executor) -> Counted:
+    """One pass that counts; `rows` are those of each part."""
+    total: Any = None
+    before = [0]
+    found = executor.map(CountWork(log), len(rows))
+    for number, own in before_passes(found, rows, "counting actions"):
+        turned = np.roll(own, before[-1] % FOLDS, axis=0)
+        total = turned if total is None else total + turned
+        before.append(before[-1] + number)
+    if before[-1] < FOLDS:
+        raise DataError(
+            f"Propensities from counts need {FOLDS} episodes or more; found {before[-1]}.",
+            fix="Log behaviour_prob, or give a policy with --behaviour FILE.",
+        )
+    return Counted(total, tuple(before[:-1]))
+
+
+@dataclass(frozen=True, eq=False)
+class CountWork:
+    """What is done with each part: fetch it, and count its actions by state and fold."""
+
+    parts: Stored
+
+    def load(self, part: int) -> list[Any]:
+        """A part with its number, as it was read."""
+        return [part, self.parts.fetch(part)]
+
+    def add_up(self, loaded: list[Any]) -> tuple[int, IntArray]:
+        """Its episodes, and their counts as if it were the first part."""
+        part, fetched = loaded
+        first, total = 0, None
+        for log in self.parts.pieces(part, fetched):
+            own = counts_by_fold(log, FOLDS, first)
+            total = own if total is None else total + own
+            first += log.n_episodes
+        assert total is not None
+        return first, total
+
+
+# --------------------------------------------------------------------------------------------------------
 
 # Columns that do not say how episodes end.
 UNLIKE_ENDS = ("behaviour_prob", "target_prob", "next_state", "behaviour_id", "duration")
 Sources = str | Path | Sequence[str | Path]
 # Rewards are looked for in so many rows at a time; most often the first has one.
 FIRST_ROWS = 1 << 12
-
-__all__ = ["OutOfOrder", "Stream", "open_stream"]
 
 
 class Stream(Stored):
@@ -413,3 +565,86 @@ def _sortable(files: ParquetFiles) -> bool:
 
     kind = files.types["episode"]
     return bool(pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+# --------------------------------------------------------------------------------------------------------
+# Whether footers tell the truth, seen before a stream is used: where its episodes are, and its labels.
+#
+# Where the footers left no choice, nobody has looked at a row when a stream is opened. Policies are aligned
+# with its labels and its parts are cut by its episodes, so rows that contradict the footers would undo both
+# in the middle of the work. Only the columns in question are decoded; each part is checked again whenever it
+# is read.
+
+CHECKED = ("episode", "state", "action", "next_state")
+
+
+# Files, as they were when they were found to be what their footers say, and what was asked of them.
+_sound: deque[Hashable] = deque(maxlen=64)
+
+
+def check_footers(stream: Stream) -> None:
+    """Raise `OutOfOrder` where the rows are not what the footers say.
+
+    Files that have not changed since this process found them sound are not looked at again.
+    """
+    asked = _identity(stream)
+    if asked in _sound:
+        return
+    _look(stream)
+    _sound.append(asked)
+
+
+def _identity(stream: Stream) -> Hashable:
+    """The files, when they were last written, and how they are read."""
+    files = stream.files
+    written = [(path, *_stamp(path)) for path in files.paths]
+    read = (files.names, files.types, files.constants, files.mending, stream.plan)
+    return tuple(written), repr(read), stream.n_states, stream.n_actions
+
+
+def _stamp(path: str) -> tuple[int, int, int]:
+    found = Path(path).stat()
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _look(stream: Stream) -> None:
+    narrow = stream.files.without(*(name for name in stream.files.names if name not in CHECKED))
+    promised = {"state": stream.n_states - 1, "action": stream.n_actions - 1}
+    found = {"state": -1, "action": -1}
+    rows = [part.all_rows for part in stream.plan]
+    looks = stream.executor.map(FooterWork(narrow, stream.plan), len(stream))
+    for tops in before_passes(looks, rows, "checking files"):
+        found = {name: max(found[name], tops[name]) for name in found}
+    if found != promised:
+        raise wrong_footer(
+            "these files",
+            f"statistics say that the largest state and action are {tuple(promised.values())}, and they are "
+            f"{tuple(found.values())}",
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class FooterWork:
+    """What is looked at in each part: the places of its episodes, and its largest labels."""
+
+    files: ParquetFiles
+    parts: tuple[Part, ...]
+
+    def load(self, part: int) -> tuple[int, Fetched]:
+        """The few columns of a part."""
+        return part, fetch(self.files, self.parts[part])
+
+    def add_up(self, loaded: tuple[int, Fetched]) -> dict[str, int]:
+        """The largest state and action."""
+        part, fetched = loaded
+        check_order(self.files, self.parts[part], fetched)
+        # A tail may be whole row groups that no other part looks at.
+        tables = [table for table in (fetched.table, fetched.tail) if table is not None]
+        states = [name for name in ("state", "next_state") if name in self.files.names]
+        return {"state": _top(tables, states), "action": _top(tables, ["action"])}
+
+
+def _top(tables: list[Any], names: list[str]) -> int:
+    """The largest label of some columns, -1 where there is none."""
+    tops = [ends(table[name])[1] for table in tables for name in names]
+    return max((int(top) for top in tops if top is not None), default=-1)

@@ -8,42 +8,188 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from deadweight.errors import TooLarge, assume, how_many
+from deadweight.errors import OptionError, TooLarge, assume, did_you_mean, how_many
 from deadweight.io.columns import (
     Flags,
+    LabelColumn,
     Numbers,
     Steps,
+    as_labels,
     decoded,
+    index_labels,
     is_text,
+    join_labels,
     read_flags,
+    read_labels,
     read_numbers,
     read_steps,
 )
-from deadweight.io.csv_files import as_numbers, without_words
-from deadweight.io.described import features_of, of_taken, row_policy
-from deadweight.io.feature_columns import (
-    FEATURE,
-    checked_patterns,
-    match_actions,
-    match_features,
-)
-from deadweight.io.findings import LogProblem, show
+from deadweight.io.files import as_numbers, without_words
+from deadweight.io.folders import require_path
 from deadweight.io.frames import Columns, Kinds, read_columns
-from deadweight.io.label_columns import LabelColumn, as_labels, index_labels, join_labels, read_labels
-from deadweight.io.mending import NOTHING, Mending
-from deadweight.io.schema import OPTIONAL, REQUIRED, match_columns
-from deadweight.io.sizes import require_path
-from deadweight.log.labels import plain
-from deadweight.log.table_rows import TableRows
-from deadweight.log.trajectories import Trajectories
-from deadweight.policy.row_policies import RowPolicy
+from deadweight.io.schema import NOTHING, OPTIONAL, REQUIRED, LogProblem, Mending, listed, match_columns, show
+from deadweight.log.columns import Features
+from deadweight.log.labels import in_the_words_of, plain, positions
+from deadweight.log.policies import RowPolicy
+from deadweight.log.trajectories import TableRows, Trajectories
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray, Labels
+
+# --------------------------------------------------------------------------------------------------------
+# Columns with names of the user's choice: features of states, and probabilities of each action.
+#
+# Features are asked for by name or by wildcard; `next_<name>` holds what follows the last row of a cut
+# episode. Columns `target_prob_<action>` and `behaviour_prob_<action>` are whole policies, row by row. Inside
+# they have keys such as "feature:lactate", which no column of ours can have.
+
+FEATURE, AFTER = "feature:", "next:"
+ACTION_PREFIXES = {"target_prob": "target_prob_", "behaviour_prob": "behaviour_prob_"}
+WILD = "*?["
+
+
+def checked_patterns(features: Sequence[str] | str | None) -> list[str] | None:
+    """Names and wildcards of features as the user gave them, or None.
+
+    >>> checked_patterns("lactate")
+    ['lactate']
+    """
+    if features is None:
+        return None
+    patterns = [features] if isinstance(features, str) else list(features)
+    if not patterns or not all(isinstance(one, str) and one for one in patterns):
+        raise OptionError(
+            f"features must name columns, for example ['lactate', 'x_*']; found {features!r}.",
+            fix="Leave it out for a log whose states are labels.",
+        )
+    return patterns
+
+
+def match_features(
+    patterns: Sequence[str], found: Sequence[str], used: Mapping[str, str], source: str
+) -> dict[str, str]:
+    """ "feature:<name>" -> column, in the order of the patterns, and "next:<name>" -> column.
+
+    A wildcard passes by the columns that the log uses otherwise, and those of successors and probabilities.
+
+    >>> match_features(["x_*"], ["x_1", "reward", "x_2", "next_x_1", "next_x_2"], {"reward": "reward"}, "t")
+    {'feature:x_1': 'x_1', 'feature:x_2': 'x_2', 'next:x_1': 'next_x_1', 'next:x_2': 'next_x_2'}
+    """
+    taken = {theirs: ours for ours, theirs in used.items()}
+    names: list[str] = []
+    for pattern in patterns:
+        if pattern in found:
+            _refuse_own(pattern, taken)
+            matching = [pattern]
+        else:
+            matching = [name for name in found if fnmatchcase(name, pattern) and _is_free(name, found, taken)]
+        if not matching:
+            raise LogProblem(
+                "DW110",
+                f"No column of {source} fits the feature {show(pattern)}."
+                + ("" if set(pattern) & set(WILD) else did_you_mean(pattern, found))
+                + f" Found: {listed(found)}.",
+                fix="Name columns of the table; * stands for any characters, as in x_*.",
+            )
+        names += [name for name in matching if name not in names]
+    after = [name for name in names if f"next_{name}" in found]
+    if after and len(after) < len(names):
+        lacking = next(name for name in names if name not in after)
+        raise LogProblem(
+            "DW110",
+            f"What follows a cut episode takes all features: {source} has {show('next_' + after[0])} and no "
+            f"{show('next_' + lacking)}.",
+            fix="Add the columns that are missing, or remove those that are there.",
+        )
+    return {FEATURE + name: name for name in names} | {AFTER + name: f"next_{name}" for name in after}
+
+
+def match_actions(found: Sequence[str]) -> dict[str, str]:
+    """ "target_prob:<action>" -> column and the like, of probabilities for each action.
+
+    >>> match_actions(["target_prob_wait", "target_prob_treat", "target_prob"])
+    {'target_prob:wait': 'target_prob_wait', 'target_prob:treat': 'target_prob_treat'}
+    """
+    keys: dict[str, str] = {}
+    for ours, prefix in ACTION_PREFIXES.items():
+        columns = [name for name in found if name.startswith(prefix) and len(name) > len(prefix)]
+        keys |= {f"{ours}:{name[len(prefix) :]}": name for name in columns}
+        follow = [f"next_{name}" for name in columns]
+        if columns and all(name in found for name in follow):
+            keys |= {f"next_{ours}:{name[len('next_' + prefix) :]}": name for name in follow}
+    return keys
+
+
+def _refuse_own(name: str, taken: Mapping[str, str]) -> None:
+    ours = taken.get(name)
+    if ours is not None and ours != "state":
+        raise LogProblem(
+            "DW110",
+            f"A feature describes the state before the action; column {show(name)} is the {ours} of the log.",
+            fix="Leave it out. If earlier values of it matter, write them into a column of their own.",
+        )
+
+
+def _is_free(name: str, found: Sequence[str], taken: Mapping[str, str]) -> bool:
+    """Whether a wildcard may take this column."""
+    if name in taken or name.startswith(tuple(ACTION_PREFIXES.values())):
+        return False
+    return not (name.startswith("next_") and name[len("next_") :] in found)
+
+
+# --------------------------------------------------------------------------------------------------------
+# What a table says of each row beyond labels: features of the state, and policies row by row.
+
+
+def features_of(table: LogTable) -> Features | None:
+    """The features of all steps, and of what follows those cut episodes that say it."""
+    if not table.feature_names:
+        return None
+    last = _after(table, AFTER)
+    if last is None:
+        last = np.full((len(table.offsets) - 1, len(table.feature_names)), np.nan)
+    return Features(table.matrix(FEATURE)[table.order], last, table.feature_names)
+
+
+def row_policy(table: LogTable, name: str, action_labels: Labels) -> RowPolicy | None:
+    """The policy that columns such as target_prob_<action> are, if there are any, in the order of the log.
+
+    Actions are matched with those of the log as they are written.
+    """
+    keys = table.keys(f"{name}:")
+    if not keys:
+        return None
+    own = np.empty(len(keys), dtype=object)
+    own[:] = [key.split(":", 1)[1] for key in keys]
+    named = list(in_the_words_of(action_labels, own))
+    last = _after(table, f"next_{name}:")
+    return RowPolicy(table.matrix(f"{name}:")[table.order], named, last).made_for(table.table_rows)
+
+
+def of_taken(rows: RowPolicy, actions: IntArray, labels: Labels) -> FloatArray:
+    """(steps,) what a policy row by row says of the actions taken; 0 of those that it has no column for."""
+    assert rows.action_labels is not None, "columns are named by their actions"
+    column = positions(rows.action_labels, labels)[actions]
+    return np.where(column >= 0, rows.probs[np.arange(len(column)), column], 0.0)
+
+
+def _after(table: LogTable, prefix: str) -> FloatArray | None:
+    """(n, d) what columns say of what follows each cut episode, NaN where they do not; None without any."""
+    if not table.keys(prefix):
+        return None
+    cut = ~table.terminated
+    last = np.full((len(cut), len(table.keys(prefix))), np.nan)
+    last[cut] = table.matrix(prefix)[table.last_rows[cut]]
+    last[~np.isfinite(last).all(axis=1)] = np.nan
+    return last
+
+
+# --------------------------------------------------------------------------------------------------------
 
 
 def open_table(

@@ -1,1 +1,3 @@
 """Logs in memory: episodes, labels, sets of states."""
+
+from __future__ import annotations

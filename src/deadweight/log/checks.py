@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from deadweight.basics.arithmetic import unmasked
 from deadweight.errors import DataError, DeadweightError, OptionError, SupportError, first_few
+from deadweight.tools.arithmetic import unmasked
 from deadweight.typing import BoolArray, FloatArray, IntArray
 
 

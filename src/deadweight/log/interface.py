@@ -11,15 +11,78 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import Protocol, overload
+from pathlib import Path
+from typing import Any, Protocol, overload
 
 import numpy as np
 
-from deadweight.errors import DataError
-from deadweight.log.census import Census
-from deadweight.log.labelled import Labelled
+from deadweight.errors import DataError, OptionError
+from deadweight.log.checks import Cuts
+from deadweight.log.labels import Labelled
 from deadweight.log.trajectories import Trajectories
 from deadweight.typing import BoolArray, FloatArray, Labels
+
+# --------------------------------------------------------------------------------------------------------
+# Census: how many episodes there are in a log, how long they are and how they end; merges.
+
+
+@dataclass(frozen=True, eq=False)
+class Census:
+    """Who is in a log; merges.
+
+    Attributes:
+      sizes: episodes of each part.
+      horizon: steps of the longest episode.
+      terminated: episodes that ended by termination.
+      top: largest index of a state and of an action that occurs; (-1, -1) if nobody looked.
+      cut_early: episodes that were cut elsewhere than at the time limit.
+      cuts: where cut episodes stop.
+    """
+
+    sizes: tuple[int, ...]
+    horizon: int
+    terminated: int
+    top: tuple[int, int]
+    cut_early: int
+    cuts: Cuts
+
+    @classmethod
+    def of(cls, pieces: Sequence[Trajectories], look: bool = False) -> Census:
+        """Of the pieces of one part. To `look` at all codes costs as much as a sum; logs in parts need it."""
+        return cls(
+            (sum(log.n_episodes for log in pieces),),
+            max(log.horizon for log in pieces),
+            sum(int(np.count_nonzero(log.terminated)) for log in pieces),
+            _largest_codes(pieces) if look else (-1, -1),
+            sum(log.n_cut_early for log in pieces),
+            reduce(Cuts.merge, [log.cuts for log in pieces]),
+        )
+
+    def merge(self, other: Census) -> Census:
+        """Both together; the parts of `other` come after."""
+        return Census(
+            self.sizes + other.sizes,
+            max(self.horizon, other.horizon),
+            self.terminated + other.terminated,
+            (max(self.top[0], other.top[0]), max(self.top[1], other.top[1])),
+            self.cut_early + other.cut_early,
+            self.cuts.merge(other.cuts),
+        )
+
+    @property
+    def n(self) -> int:
+        """Episodes."""
+        return sum(self.sizes)
+
+
+def _largest_codes(pieces: Sequence[Trajectories]) -> tuple[int, int]:
+    return (
+        max(max(int(log.states.max()), int(log._last_successor.max())) for log in pieces),
+        max(int(log.actions.max()) for log in pieces),
+    )
+
+
+# --------------------------------------------------------------------------------------------------------
 
 Check = Callable[[Trajectories], None]
 
@@ -137,7 +200,7 @@ class Log(Labelled, Sequence[Trajectories]):
 
     @abstractmethod
     def discounted(self, gamma: float) -> Log:
-        """The same log by its durations, see `deadweight.log.durations`."""
+        """The same log by its durations, see `deadweight.log.columns`."""
 
 
 class InMemory(Log):
@@ -250,3 +313,31 @@ def require_log(log: object) -> Trajectories:
         fix="Make one with deadweight.read(table or path), or with "
         "deadweight.Trajectories.from_episodes([[(state, action, reward), ...], ...]).",
     )
+
+
+# --------------------------------------------------------------------------------------------------------
+# What the verbs take for a log: one that is at hand, or the path or paths of one on disk.
+
+Source = LogLike | str | Path | Sequence[str | Path]
+
+
+def paths_of(source: Any) -> list[str | Path] | None:
+    """The paths of a log on disk; None of anything else.
+
+    >>> paths_of("log.parquet"), paths_of(["a.csv", "b.csv"]), paths_of([])
+    (['log.parquet'], ['a.csv', 'b.csv'], None)
+    """
+    if isinstance(source, str | Path):
+        return [source]
+    if isinstance(source, list | tuple) and source and all(isinstance(one, str | Path) for one in source):
+        return list(source)
+    return None
+
+
+def check_workers(workers: Any) -> None:
+    """Refuse a number of workers that is none."""
+    if not (isinstance(workers, int | np.integer) and workers >= 1):
+        raise OptionError(
+            f"workers must be a whole number of at least 1; found {workers!r}.",
+            fix="For example workers=4; the result does not depend on it.",
+        )

@@ -1,1 +1,3 @@
 """Tabular MDPs: values, transitions, chains, simulation."""
+
+from __future__ import annotations

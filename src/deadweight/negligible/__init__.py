@@ -9,11 +9,10 @@ Example:
   StateSet(2 of 5 states: {1, 3}; lift states of the MDP)
 """
 
-from deadweight.negligible.covariance import covariance
-from deadweight.negligible.epsilon_path import EpsilonPath, epsilon_path
-from deadweight.negligible.extremes import DropWarning
-from deadweight.negligible.lift_states import lift
-from deadweight.negligible.q_gap import q_gap
-from deadweight.negligible.return_test import return_test
+from __future__ import annotations
+
+from deadweight.negligible.covariance_test import covariance
+from deadweight.negligible.path import EpsilonPath, epsilon_path
+from deadweight.negligible.state_tests import DropWarning, lift, q_gap, return_test
 
 __all__ = ["DropWarning", "EpsilonPath", "covariance", "epsilon_path", "lift", "q_gap", "return_test"]

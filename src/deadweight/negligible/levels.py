@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import overload
 
 import numpy as np
 
-from deadweight.basics.arithmetic import freeze_fields, frozen
-from deadweight.log.state_sets import StateSet
-from deadweight.negligible.q_gap import may_drop
-from deadweight.question.core import Question
+from deadweight.answers.answering import Answers
+from deadweight.answers.influences import one_pass
+from deadweight.answers.lanes import Laned
+from deadweight.answers.plans import Plan, plan_of
+from deadweight.answers.witnesses import Hearing
+from deadweight.estimators.estimator import Estimator
+from deadweight.log.labels import StateSet
+from deadweight.negligible.state_tests import may_drop
+from deadweight.question.drops import Drop, chosen_drop
+from deadweight.question.question import Question
 from deadweight.results.saved import saved
+from deadweight.tools.arithmetic import freeze_fields, frozen
 from deadweight.typing import BoolArray, FloatArray, IntArray, Labels
 
 
@@ -94,3 +101,114 @@ def make_levels(question: Question, min_visits: int = 0, most: int | None = None
     entry = np.where(allowed, np.searchsorted(points, gap) + 1, points.size + 1)
     epsilon = np.concatenate([[0.0], points])
     return Levels(epsilon, entry, question.pair.state_labels, {"gap": gap, "visits": visits})
+
+
+# --------------------------------------------------------------------------------------------------------
+# The columns of paths, of all names of a table together.
+#
+# Every level of every path is a plan like any other (`deadweight.answers.plans`), and those that are lanes of
+# one walk take one reading of the log, however many they are: one for the sums, one for the influences.
+# Others go some levels at a time.
+
+# Levels of one fold where each is summed by itself: what a block keeps for each of them stays small.
+LEVELS_AT_ONCE = 32
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """(K + 1,) numbers of each level.
+
+    `estimate` is uncorrected, except for doubly robust names, which hold the correction inside; `std_error`
+    is that of the corrected value for names that correct.
+    """
+
+    estimate: FloatArray
+    std_error: FloatArray
+    bias: FloatArray
+    ess: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class LevelPlans:
+    """The plans of one name at some levels; `bases` are those of the uncorrected estimates."""
+
+    plans: tuple[Plan, ...]
+    bases: tuple[Plan, ...]
+
+    @classmethod
+    def of(cls, question: Question, made: Estimator, drops: Iterable[Drop]) -> LevelPlans:
+        """With these drops."""
+        plans = tuple(plan_of(question, made, drop) for drop in drops)
+        if not made.is_corrected:
+            return cls(plans, plans)
+        return cls(plans, tuple(plan_of(question, made.uncorrected, plan.drop) for plan in plans))
+
+    @property
+    def laned(self) -> bool:
+        """Whether all of them can be summed in lanes."""
+        return all(Laned.of(plan.family) is not None for plan in self.plans)
+
+    @property
+    def all(self) -> list[Plan]:
+        """Both kinds, each once."""
+        return list(dict.fromkeys([*self.plans, *self.bases]))
+
+    def columns(self, answers: Answers) -> Columns:
+        """What the answers say of them."""
+        rows = [self._row(answers, *pair) for pair in zip(self.plans, self.bases, strict=True)]
+        return Columns(*np.array(rows).T)
+
+    def _row(self, answers: Answers, plan: Plan, base: Plan) -> tuple[float, ...]:
+        bias, ess = answers.bias(plan), answers.ess(plan)
+        assert bias is not None  # there are no gaps without pi_e, and so no levels
+        value, error = answers.fit(base).value, answers.std_error(plan)
+        return value, error, bias, float(answers.question.n) if ess is None else ess
+
+
+def level_drops(question: Question, levels: Levels) -> list[Drop]:
+    """What each level drops; made once."""
+    if levels not in question.sums:
+        question.sums[levels] = [chosen_drop(question, levels.states(k)) for k in range(len(levels))]
+    drops: list[Drop] = question.sums[levels]
+    return drops
+
+
+def columns_of(
+    question: Question,
+    wanted: Sequence[tuple[Estimator, Levels]],
+    shown: Sequence[Plan] = (),
+    hearing: Hearing | None = None,
+) -> list[Columns]:
+    """The columns of the paths of some names.
+
+    Args:
+      question: log, policies and options.
+      wanted: names with their levels.
+      shown: plans whose full standard errors, and those that check them, somebody will ask for: made on
+        the way.
+      hearing: witnesses that are heard in the same passes.
+    """
+    found = [LevelPlans.of(question, made, level_drops(question, levels)) for made, levels in wanted]
+    together = [some for some in found if some.laned]
+    answers = Answers(question, [plan for some in together for plan in some.all], model_known=True)
+    full = Answers(question, shown if together else ())
+    besides = full.first_pass([c for plan in full.plans for c in plan.counterparts])
+    answers.prepare(True, besides=besides if hearing is None else [*besides, *hearing.first])
+    errors = [answers.errors([p for s in together for p in s.plans]), full.errors(full.plans)]
+    one_pass(question, errors if hearing is None else [*errors, *hearing.second])
+    return [
+        some.columns(answers) if some in together else level_by_level(question, made, levels)
+        for some, (made, levels) in zip(found, wanted, strict=True)
+    ]
+
+
+def level_by_level(question: Question, made: Estimator, levels: Levels) -> Columns:
+    """The columns of any state-based estimator, some levels at a time."""
+    drops, rows = level_drops(question, levels), []
+    for lo in range(0, len(drops), LEVELS_AT_ONCE):
+        some = LevelPlans.of(question, made, drops[lo : lo + LEVELS_AT_ONCE])
+        answers = Answers(question, some.all, model_known=True)
+        answers.prepare(with_bias=True)
+        answers.prepare_std_errors(some.plans)
+        rows.append(vars(some.columns(answers)))
+    return Columns(*(np.concatenate([one[name] for one in rows]) for name in rows[0]))

@@ -1,28 +1,454 @@
 """Asked: a log, two policies, a discount and options, with what follows from them before any model is solved.
 
-`Question` (`deadweight.question.core`) adds the model and its values.
+`Question` (`deadweight.question.question`) adds the model and its values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field, replace
+import math
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Self, TypeVar
 
 import numpy as np
 
+from deadweight.errors import EstimationError, OptionError, did_you_mean
+from deadweight.log.columns import Standing
 from deadweight.log.interface import Log, in_memory
-from deadweight.log.trajectories import Trajectories
-from deadweight.policy.policies import frequencies
-from deadweight.question.cut_weights import CutWeights
-from deadweight.question.facts import Facts, Shape
-from deadweight.question.options import Options
-from deadweight.sums.fields import ByDuration, Field, Table, table_of
+from deadweight.log.policies import frequencies
+from deadweight.log.trajectories import Trajectories, step_of_rows
+from deadweight.mdp.tabular import TabularMDP
+from deadweight.sums.blocks import ByDuration, Field, Folds, Table, table_of
 from deadweight.sums.old_policies import OldPolicy, old_policies
 from deadweight.sums.pairs import PolicyPair
-from deadweight.typing import FloatArray
-from deadweight.values.model import Counts
+from deadweight.typing import BoolArray, FloatArray, IntArray
+from deadweight.values.crossfit import FOLDS, FoldCounts, counts_by_fold, together, without_each
+from deadweight.values.model import Counts, count, mdp_from_counts
+from deadweight.values.rows import RowLearner
+
+# --------------------------------------------------------------------------------------------------------
+# Weights for episodes that were cut: each row that was seen stands for those that were cut off before it.
+#
+# Where episodes are cut, later rows are seen too seldom, and an average over the log counts what was cut off
+# as nothing. If the chance c of being cut at a step depends only on what the log shows of that step, a row at
+# step t stands for
+#
+# .. math:: C_t = \prod_{j < t} \frac{1}{1 - c_j}
+#
+# rows (inverse probability of censoring; Robins & Rotnitzky, 1992). Its reward counts C_t times, and so do
+# the values of a model there: like a discount above 1, so that every estimator is what it is elsewhere. The
+# chance is the share of rows that were cut, in groups `by`
+#
+# | way | rows with the same chance of being cut |
+# | --- | --- |
+# | "all" | all |
+# | "step" | those of one step number |
+# | "state" | those in one state |
+# | "pair" | those in one state with one action |
+# | "state-step" | those in one state at one step number |
+#
+# and "auto" is the way that best foretells the cuts of episodes which it has not seen. Rows at the last step
+# of all are not at risk: nothing that counts comes after them. Where the log does not say what a cut step led
+# to, it may have been the end, and all rows are at risk. Where it says so for all of them, only those that go
+# on are, and the state of a group is the one in which they were cut.
+#
+# What nobody can see, such as a diagnosis that is not in the table, may decide who is cut: then these weights
+# are wrong as well, and only bounds (`deadweight.verbs.cut_bounds`) are valid.
+
+WAYS = ("all", "step", "state", "pair", "state-step")
+WORDS = {
+    "all": "the same for all rows",
+    "step": "by step",
+    "state": "by state",
+    "pair": "by state and action",
+    "state-step": "by state and step",
+}
+
+
+@dataclass(frozen=True)
+class CutWeights:
+    """How the cuts of a log were weighed.
+
+    Attributes:
+      by: the way that was taken, see above.
+      n_cut: episodes that were cut before the last step.
+      largest: the most rows that one row stands for.
+      blind: share of the rows in groups of which all were cut, so that nothing stands for what follows.
+      scores: of each way, minus the mean logarithm of the chance given to what happened, for episodes that
+        it has not seen; less is better.
+    """
+
+    by: str
+    n_cut: int
+    largest: float
+    blind: float
+    scores: dict[str, float]
+
+    @property
+    def sentence(self) -> str:
+        """What was done, in words."""
+        said = (
+            f"{self.n_cut:,} episodes were cut; rows that were seen stand for what was cut off, by the "
+            f"chance of being cut {WORDS[self.by]} (one row for at most {self.largest:.3g}). That is right "
+            "only if nothing else decided who was cut."
+        )
+        if self.blind == 0.0:
+            return said
+        return f"{said} In groups with {self.blind:.1%} of the rows all were cut: nobody knows what follows."
+
+
+def weigh_cuts(log: Log, way: str, finished: str) -> tuple[Log, CutWeights | None]:
+    """The log with rows that stand for others, and how; as it was if none was cut before the last step."""
+    if not (log.has_rows and log.has_states):
+        raise EstimationError(
+            "cut_weights needs a log in memory whose states have labels; this one "
+            + ("is read in parts." if not log.has_rows else "has rows for states."),
+            fix="Read it with deadweight.read (--no-stream), with a column state; or leave cut_weights out "
+            "and see how much the cuts could matter: cut_bounds (--cut-range).",
+        )
+    if finished != "absorb":
+        raise OptionError(
+            f"cut_weights needs finished='absorb'; found {finished!r}: episodes that leave the normaliser "
+            "would be counted twice.",
+            fix="Leave finished out, or leave cut_weights out.",
+        )
+    whole = log[0]
+    risk = _Risk(whole)
+    if not risk.cut.any():
+        return log, None
+    scores = {one: risk.score(one) for one in WAYS}
+    by = min(scores, key=lambda one: scores[one]) if way == "auto" else way
+    standing, blind = risk.standing(by)
+    found = CutWeights(by, int(risk.cut.sum()), float(standing.rows.max()), blind, scores)
+    return in_memory(whole.standing_for(standing)), found
+
+
+class _Risk:
+    """Rows after which an episode can be cut, and those after which it was."""
+
+    def __init__(self, log: Trajectories) -> None:
+        self.log, last = log, log.offsets[1:] - 1
+        self.steps: IntArray = step_of_rows(log)
+        final = self.steps == max(log.horizon, log.time_limit or 0) - 1
+        cut = np.zeros(log.n_steps, dtype=bool)
+        cut[last[~log.terminated]] = True
+        self.cut: BoolArray = cut & ~final
+        self.shows_outcomes = bool((log.next_states[self.cut] >= 0).all())
+        self.at_risk: BoolArray = ~final
+        if self.shows_outcomes:
+            self.at_risk[last[log.terminated]] = False
+
+    def groups(self, way: str) -> tuple[IntArray, int]:
+        """(rows at risk,) the group of each, and their number."""
+        log, rows = self.log, self.at_risk
+        states = (log.next_states if self.shows_outcomes else log.states)[rows]
+        keys = {
+            "all": np.zeros(len(states), dtype=np.int64),
+            "step": self.steps[rows],
+            "state": states,
+            "pair": states * log.n_actions + log.actions[rows],
+            "state-step": self.steps[rows] * log.n_states + states,
+        }[way]
+        found, group = np.unique(keys, return_inverse=True)
+        return group, len(found)
+
+    def score(self, way: str) -> float:
+        """The held-out score of a way; chances of small groups lean towards that of all rows."""
+        group, n = self.groups(way)
+        episode = np.repeat(np.arange(self.log.n_episodes), self.log.lengths)[self.at_risk]
+        cell, cut = group + n * (episode % FOLDS), self.cut[self.at_risk]
+        rows, cuts = (np.bincount(cell, weights, FOLDS * n).reshape(FOLDS, n) for weights in (None, cut))
+        rows, cuts = rows.sum(axis=0) - rows, cuts.sum(axis=0) - cuts  # of all the other folds
+        overall = (cuts.sum(axis=1) + 1.0) / (rows.sum(axis=1) + 2.0)
+        chance = ((cuts + overall[:, None]) / (rows + 1.0)).ravel()[cell]
+        return float(-np.log(np.where(cut, chance, 1.0 - chance)).mean())
+
+    def standing(self, way: str) -> tuple[Standing, float]:
+        """For how many rows each row stands, and the share of rows for which none does."""
+        group, n = self.groups(way)
+        chance = np.bincount(group, self.cut[self.at_risk], n) / np.bincount(group, minlength=n)
+        factor = np.ones(self.log.n_steps)
+        # Where all were cut no row follows, and the factor is used nowhere.
+        factor[self.at_risk] = (1.0 / np.where(chance < 1.0, 1.0 - chance, 1.0))[group]
+        rows = self._running(factor)
+        outcomes = rows if self.shows_outcomes else rows * factor
+        return Standing(rows, outcomes), float((chance[group] == 1.0).mean())
+
+    def _running(self, factor: FloatArray) -> FloatArray:
+        """(steps,) the product of the factors of all rows before each row of an episode."""
+        log, product = self.log, np.ones(self.log.n_steps)
+        by_length = np.argsort(-log.lengths, kind="stable")
+        starts, lengths = log.offsets[:-1][by_length], log.lengths[by_length]
+        for t in range(1, log.horizon):
+            rows = starts[: int(np.searchsorted(-lengths, -t, side="left"))] + t
+            product[rows] = product[rows - 1] * factor[rows - 1]
+        return product
+
+
+# --------------------------------------------------------------------------------------------------------
+# Options of the estimators, checked once where they enter.
+#
+# An option that does not concern an estimator is ignored by it, so that one set of options can serve a whole
+# table; an option that does not exist is an error.
+
+CHOICES: Mapping[str, tuple[str | None, ...]] = MappingProxyType(
+    {
+        "finished": ("absorb", "leave", "survivors"),
+        "variance": ("estimator", "sample"),
+        "ended_ratios": ("absorb", "one"),
+        "mode": (None, "policy", "episodic", "corrected", "published", "literal"),
+        "unseen_actions": ("renormalise", "zero"),
+        "given": ("state", "reward", "return"),
+        "unseen": ("pool", "terminate", "mean"),
+        "solve": ("settled", "longest"),
+        "cut_weights": (None, "auto", *WAYS),
+    }
+)
+
+PUBLISHED: Mapping[str, Any] = MappingProxyType(
+    {
+        "finished": "absorb",
+        "variance": "sample",
+        "ended_ratios": "one",
+        "drop_first": False,
+        "mode": "published",
+        "unseen_actions": "zero",
+        "unseen": "terminate",
+        "solve": "longest",
+    }
+)
+"""The conventions of the authors' code. It leaves `window` alone: None in their lift tables, 10 elsewhere."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """All options with their defaults.
+
+    Attributes:
+      finished: what ended episodes do in per-step normalisers: "absorb" (stay with their last weight),
+        "leave", or "survivors" (mean over the survivors times their share).
+      window: most recent ratios that INCRIS may keep; None for no limit.
+      variance: INCRIS compares the variance of the "estimator" (Var / n) or, as published, of the "sample".
+      ended_ratios: ended episodes enter INCRIS with their own ratios ("absorb") or with A = B = "one".
+      drop_first: DRSIS may drop the first step's ratio; False as published.
+      cross_fit: folds of a cross-fitted DR model; 0 fits and evaluates on the same episodes. None: 0 where
+        states have labels, 5 where features describe them.
+      mode: of SDRE; None chooses by how the episodes end.
+      unseen_actions: TMIS "renormalise"s pi_e over the actions seen, or counts unseen ones as "zero".
+      given: what CIS conditions on.
+      model: a `TabularMDP` to use instead of the fitted one, or, row by row, `LinearQ`, `RegressorQ` or
+        `GivenQ`.
+      unseen: what an unseen (s, a) does in the fitted model; see `fit_mdp`.
+      solve: a model without a horizon of its own is solved until its values are "settled" if no episode was
+        cut, over the longest episode's steps otherwise; or always over the "longest" episode's.
+      cut_weights: rows that were seen stand for those that were cut off, by the chance of being cut: "all",
+        "step", "state", "pair", "state-step" or "auto"; see `deadweight.question.asked`. None: what was
+        cut off counts as nothing.
+      return_range: lowest and highest return that an episode can have, for intervals that hold in any sample.
+      bias_trust: how many times the estimated biases the "auto" interval allows for.
+      cross_check: the "auto" interval also allows for the distance between an estimate that leans on weights
+        and one that leans on a model. It takes a fitted model.
+      resamples: of the bootstrap.
+      seed: of the bootstrap.
+    """
+
+    finished: str = "absorb"
+    window: int | None = 10
+    variance: str = "estimator"
+    ended_ratios: str = "absorb"
+    drop_first: bool = True
+    cross_fit: int | None = None
+    mode: str | None = None
+    unseen_actions: str = "renormalise"
+    given: str = "state"
+    model: TabularMDP | RowLearner | None = None
+    unseen: str = "pool"
+    solve: str = "settled"
+    cut_weights: str | None = None
+    return_range: tuple[float, float] | None = None
+    bias_trust: float = 1.0
+    cross_check: bool = True
+    resamples: int = 1000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, choices in CHOICES.items():
+            value = getattr(self, name)
+            if value not in choices:
+                known = [choice for choice in choices if choice is not None]
+                hint = did_you_mean(str(value), known)
+                raise OptionError(
+                    f"{name} must be one of {', '.join(known)}; found {value!r}.{hint}",
+                    fix=f"For example {name}={known[0]!r}.",
+                )
+        if self.window is not None and not (_is_whole(self.window) and self.window >= 1):
+            raise OptionError(
+                f"window must be a whole number of at least 1, or None; found {self.window!r}.",
+                fix="For example window=10.",
+            )
+        folds = self.cross_fit
+        if folds is not None and not (_is_whole(folds) and (folds == 0 or folds >= 2)):
+            raise OptionError(
+                f"cross_fit must be 0, or 2 or more folds; found {self.cross_fit!r}.",
+                fix="For example cross_fit=5.",
+            )
+        if self.model is not None and not isinstance(self.model, TabularMDP | RowLearner):
+            raise OptionError(
+                f"model must be a TabularMDP, LinearQ, RegressorQ or GivenQ; found "
+                f"{type(self.model).__name__}.",
+                fix="Values that are there already are GivenQ(q); a regressor goes into RegressorQ(it).",
+            )
+        if self.return_range is not None:
+            object.__setattr__(self, "return_range", _checked_range(self.return_range))
+        if not (isinstance(self.bias_trust, int | float) and 0 <= self.bias_trust < math.inf):
+            raise OptionError(
+                f"bias_trust must be a number of at least 0; found {self.bias_trust!r}.",
+                fix="For example bias_trust=1.0.",
+            )
+        if not isinstance(self.cross_check, bool):
+            raise OptionError(
+                f"cross_check must be True or False; found {self.cross_check!r}.",
+                fix="For example cross_check=True.",
+            )
+        if not (_is_whole(self.resamples) and self.resamples >= 1):
+            raise OptionError(
+                f"resamples must be a whole number of at least 1; found {self.resamples!r}.",
+                fix="For example resamples=1000.",
+            )
+        if not _is_whole(self.seed):
+            raise OptionError(f"seed must be a whole number; found {self.seed!r}.", fix="For example seed=0.")
+
+
+# Arguments of the verbs, which a misspelt option may mean, and those of `deadweight.read`.
+ARGUMENTS = ("estimators", "drop", "baseline", "gamma", "interval", "level", "also", "background", "workers")
+READING = ("columns", "time_format", "fill_reward", "open_episodes", "time_limit", "features")
+
+
+def read_options(given: Mapping[str, Any]) -> Options:
+    """Options from keyword arguments."""
+    known = [field.name for field in fields(Options)]
+    for name in given:
+        if name not in known:
+            raise OptionError(
+                f"There is no option {name!r}.{did_you_mean(name, [*known, *ARGUMENTS])}",
+                fix=f"Read the log with it: deadweight.read(path, {name}=...)."
+                if name in READING
+                else f"Options are: {', '.join(known)}.",
+            )
+    return Options(**given)
+
+
+def _checked_range(given: Any) -> tuple[float, float]:
+    try:
+        lowest, highest = (float(end) for end in given)
+    except (TypeError, ValueError):
+        lowest = highest = math.nan
+    if not -math.inf < lowest < highest < math.inf:
+        raise OptionError(
+            f"return_range must be (lowest, highest), two finite numbers in that order; found {given!r}.",
+            fix="Give the smallest and the largest return that an episode can possibly have.",
+        )
+    return lowest, highest
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+# --------------------------------------------------------------------------------------------------------
+# Facts: what depends on a log alone, made once for all policies that are asked about.
+#
+# A question is about a log and two policies. Counts, the counts without each fold, and the models fitted to
+# them do not know the new policy: ten questions about one log share them.
+
+Shape = tuple[int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """What is known of a log.
+
+    Attributes:
+      parts: the log, or runs of its episodes, in memory or stored.
+      workers: threads of a pass in memory.
+    """
+
+    parts: Log
+    workers: int = 1
+    _known: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
+
+    def shared(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What was made under this key before, or is made now."""
+        if key not in self._known:
+            self._known[key] = make()
+        return self._known[key]
+
+    def counts(self, shape: Shape) -> Counts:
+        """Transition counts over so many states and actions.
+
+        Those of a log that is read in parts are always counted by fold: who needs a model will need the
+        folds, and a pass costs more than the counting. The order of the sums, and so their last bits, must
+        not depend on who asked first, nor on what a former question has found out.
+        """
+
+        def make() -> Counts:
+            if not self.parts.has_rows:
+                return together(self._counts_by_fold(FOLDS, shape).own)
+            self.parts.will_be_read_again()  # as in `_counts_by_fold`
+            return count(self.parts, *shape, self.workers)
+
+        found: Counts = self.shared((Counts, shape), make)
+        return found
+
+    def has_counts(self, shape: Shape) -> bool:
+        """Whether these have been counted already."""
+        return (Counts, shape) in self._known
+
+    def counts_without(self, folds: int, shape: Shape) -> tuple[Folds, list[Counts]]:
+        """So many folds of the episodes, and for each the counts of all episodes but its own."""
+
+        def make() -> tuple[Folds, list[Counts]]:
+            counts = self._counts_by_fold(folds, shape)  # first: its pass finds the sizes as well
+            return Folds.of(folds, self.parts.sizes), without_each(counts.own)
+
+        found: tuple[Folds, list[Counts]] = self.shared((Folds, folds, shape), make)
+        return found
+
+    def count_folds(self, folds: int, shape: Shape) -> None:
+        """Take both counts of a log in memory in one pass, if those of all episodes are not there yet."""
+        if self.parts.has_rows and self.parts.n_episodes >= folds and (Counts, shape) not in self._known:
+            self._known[Counts, shape] = together(self._counts_by_fold(folds, shape).own)
+
+    def _counts_by_fold(self, folds: int, shape: Shape) -> FoldCounts:
+        def make() -> FoldCounts:
+            self.parts.will_be_read_again()  # by whoever needs a model
+            return counts_by_fold(self.parts, folds, *shape, self.workers)
+
+        found: FoldCounts = self.shared((FoldCounts, folds, shape), make)
+        return found
+
+    def model(self, shape: Shape, unseen: str) -> TabularMDP:
+        """The model of all episodes."""
+        found: TabularMDP = self.shared(
+            (TabularMDP, shape, unseen), lambda: self._fitted(self.counts(shape), unseen)
+        )
+        return found
+
+    def models_without(self, folds: int, shape: Shape, unseen: str) -> list[TabularMDP]:
+        """For each fold the model of all episodes but its own."""
+        found: list[TabularMDP] = self.shared(
+            (TabularMDP, folds, shape, unseen),
+            lambda: [self._fitted(counts, unseen) for counts in self.counts_without(folds, shape)[1]],
+        )
+        return found
+
+    def _fitted(self, counts: Counts, unseen: str) -> TabularMDP:
+        return mdp_from_counts(counts, self.parts.horizon, unseen)
+
+
+# --------------------------------------------------------------------------------------------------------
 
 T = TypeVar("T")
 
@@ -35,7 +461,7 @@ class Asked:
       parts: the log, or runs of its episodes, in memory or stored.
       pair: the policies in the log's index order.
       gamma: discount in (0, 1].
-      options: see `deadweight.question.options`.
+      options: see `deadweight.question.asked`.
       workers: threads of a pass in memory.
       by_duration: rewards are discounted by durations already, and gamma is 1; see `log.durations`.
       asked_gamma: the discount that was asked for, where it is another.
@@ -45,8 +471,8 @@ class Asked:
       known: facts of the log that were found for other policies already.
       keeps_influences: those of all episodes on a blend's estimates are kept, for a comparison.
       paths: epsilon paths, and evidence for a blend, that were made already; see
-        `deadweight.negligible.epsilon_path` and `deadweight.blend.evidence`.
-      sums: what was summed already, by key; see `deadweight.answers.summing`.
+        `deadweight.negligible.path` and `deadweight.answers.candidates`.
+      sums: what was summed already, by key; see `deadweight.answers.answering`.
     """
 
     parts: Log

@@ -10,14 +10,12 @@ from typing import Any
 import numpy as np
 
 from deadweight.errors import DropError, EstimationError, assume, first_few
-from deadweight.log.features import require_labels
+from deadweight.log.columns import require_labels
 from deadweight.log.interface import LogLike, as_log
-from deadweight.log.labels import in_the_words_of, plain, positions
-from deadweight.log.state_sets import StateSet
-from deadweight.log.table_rows import places
-from deadweight.log.trajectories import Trajectories
-from deadweight.question.core import Question
-from deadweight.sums.fields import Column, Field, Table, table_of
+from deadweight.log.labels import StateSet, in_the_words_of, plain, positions
+from deadweight.log.trajectories import Trajectories, places
+from deadweight.question.question import Question
+from deadweight.sums.blocks import Column, Field, Table, table_of
 from deadweight.sums.pairs import PolicyPair
 from deadweight.sums.weighting import Weighting
 from deadweight.typing import BoolArray, IntArray

@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.basics.arithmetic import frozen
-from deadweight.basics.products import few_threads
 from deadweight.errors import MissingExtra, OptionError, assume, did_you_mean
+from deadweight.log.behaviour import LEARNERS, OF_STATES
 from deadweight.log.interface import require_log
 from deadweight.log.labels import plain
+from deadweight.log.policies import RowPolicy
 from deadweight.log.trajectories import Trajectories
-from deadweight.policy.learners import LEARNERS, OF_STATES
-from deadweight.policy.row_policies import RowPolicy
-from deadweight.question.asking import ask
+from deadweight.question.question import ask
 from deadweight.question.ratio_check import calibration_of, z_of_question
+from deadweight.tools.arithmetic import frozen
+from deadweight.tools.limits import few_threads
 from deadweight.typing import AnyArray, FloatArray, IntArray
 
 CANDIDATES = ("logit", "bumps-logit", "boosting")

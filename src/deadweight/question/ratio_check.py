@@ -35,16 +35,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deadweight.basics.arithmetic import divide, sums_by
 from deadweight.log.labels import plain
-from deadweight.log.row_numbers import episode_of_rows
-from deadweight.log.trajectories import Trajectories
+from deadweight.log.trajectories import Trajectories, episode_of_rows
 from deadweight.sums.blocks import Block
 from deadweight.sums.summaries import KeyedSums, z_from_one
+from deadweight.tools.arithmetic import divide, sums_by
 from deadweight.typing import FloatArray, IntArray, Labels
 
 if TYPE_CHECKING:
-    from deadweight.question.core import Question
+    from deadweight.question.question import Question
 
 MOST = 3.0
 # The same, and of an action over all states, where they stand beside a test of all pairs.

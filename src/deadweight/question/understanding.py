@@ -24,9 +24,8 @@ import numpy as np
 from deadweight.errors import PolicyError
 from deadweight.log.interface import Log, LogLike, as_log
 from deadweight.log.labels import plain
+from deadweight.log.policies import FeaturePolicy, RowPolicy, TabularPolicy, as_numpy, classes_of
 from deadweight.log.trajectories import Trajectories
-from deadweight.policy.policies import TabularPolicy
-from deadweight.policy.row_policies import FeaturePolicy, RowPolicy, as_numpy, classes_of
 from deadweight.sums.pairs import PolicyPair, pair_policies, pair_rows
 from deadweight.typing import IntArray
 

@@ -3,10 +3,11 @@
 `content` says what is shown, as plain values; `charts` and `sections` how; `page` puts them together.
 """
 
+from __future__ import annotations
+
 from deadweight.report.content import Content, gather
 from deadweight.report.improvement_page import render_improvement, write_improvement
-from deadweight.report.page import render
-from deadweight.report.write import ReportError, write_report
+from deadweight.report.page import ReportError, render, write_report
 
 __all__ = [
     "Content",

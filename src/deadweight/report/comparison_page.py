@@ -8,20 +8,35 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from deadweight.background.conventions import FINISHED, UNSEEN
-from deadweight.basics.table_numbers import UNDETERMINED
+from deadweight.diagnostics.background import FINISHED, UNSEEN
 from deadweight.log.labels import visible
-from deadweight.report.charts.rivals import RivalRow, rivals
-from deadweight.report.charts.svg import diamond
-from deadweight.report.markup import Markup, element
-from deadweight.report.numbers import Format, count, share, signed, significant, values_like
-from deadweight.report.page import Made, document
-from deadweight.report.sections.pieces import facts, figure, key_entry, note, row, section, table
-from deadweight.report.sections.recommendation import lost_at_most, recommendation_section
-from deadweight.report.write import write_page
-from deadweight.results.comparison import Comparison
-from deadweight.results.differences import BASELINE, PairStates, StateWorth
+from deadweight.report.charts import RivalRow, rivals
+from deadweight.report.opening import (
+    facts,
+    figure,
+    key_entry,
+    lost_at_most,
+    note,
+    recommendation_section,
+    row,
+    section,
+    table,
+)
+from deadweight.report.page import Made, document, write_page
+from deadweight.report.svg import (
+    Format,
+    Markup,
+    count,
+    diamond,
+    element,
+    share,
+    signed,
+    significant,
+    values_like,
+)
+from deadweight.results.comparison import BASELINE, Comparison, PairStates, StateWorth
 from deadweight.results.flags import remarks
+from deadweight.tools.arithmetic import UNDETERMINED
 
 CONTENTS = (
     ("verdict", "Recommendation"),

@@ -9,14 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from deadweight.log.labels import visible
-from deadweight.report.charts.difference import difference
-from deadweight.report.markup import Markup, element, join
-from deadweight.report.numbers import Format, count, share, signed, significant, values_like
-from deadweight.report.page import Made, document
-from deadweight.report.sections.opening import Answer, opening, the_log, unit
-from deadweight.report.sections.pieces import facts, note, row, section, table
-from deadweight.report.write import write_page
-from deadweight.results import Verdict
+from deadweight.report.charts import difference
+from deadweight.report.opening import Answer, facts, note, opening, row, section, table, the_log, unit
+from deadweight.report.page import Made, document, write_page
+from deadweight.report.svg import (
+    Format,
+    Markup,
+    count,
+    element,
+    join,
+    share,
+    signed,
+    significant,
+    values_like,
+)
+from deadweight.results.evaluation import Verdict
 from deadweight.results.improvement import Change, Gate, Improvement
 
 # More changes than this nobody reads on a page; `to_frame` has them all.

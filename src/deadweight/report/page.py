@@ -8,21 +8,29 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.resources import files
+from pathlib import Path
 
 from deadweight._version import __version__
-from deadweight.report.content import Content
-from deadweight.report.markup import Markup, element, join
-from deadweight.report.numbers import values_like
-from deadweight.report.sections.background import citing_section, conventions_section, data_section
-from deadweight.report.sections.estimates import estimates_section
-from deadweight.report.sections.path_slider import path_section
-from deadweight.report.sections.states_table import states_section
-from deadweight.report.sections.verdict_first import verdict_section
-from deadweight.report.sections.weight_figures import weights_section
+from deadweight.errors import OutputError
+from deadweight.report.content import Content, gather
+from deadweight.report.opening import verdict_section
+from deadweight.report.sections import (
+    citing_section,
+    conventions_section,
+    data_section,
+    estimates_section,
+    path_section,
+    states_section,
+    weights_section,
+)
+from deadweight.report.svg import Markup, element, join, values_like
+from deadweight.results.evaluation import Evaluation
+from deadweight.tools.files import write_text
 
 CONTENTS = (
     ("verdict", "Verdict"),
@@ -135,3 +143,46 @@ def _hash(text: str) -> str:
 def _asset(name: str) -> Markup:
     """A file of this package; the page takes it as it is."""
     return Markup(files("deadweight.report").joinpath("assets", name).read_text(encoding="utf-8"))
+
+
+# --------------------------------------------------------------------------------------------------------
+# Write the report to a file, whole or not at all.
+
+
+class ReportError(OutputError):
+    """A report that cannot be written where it should go."""
+
+
+def write_report(
+    evaluation: Evaluation,
+    path: str | os.PathLike[str],
+    title: str | None = None,
+    reward: str | None = None,
+    truth: float | None = None,
+) -> Path:
+    """Write the report on an evaluation as one self-contained HTML file.
+
+    Args:
+      evaluation: made by `evaluate`.
+      path: the file; an older one is replaced, in one step, when the new one is complete.
+      title: heading of the report.
+      reward: what the reward is, in words.
+      truth: the exact value of the new policy, where it is known.
+
+    Returns the path.
+    """
+    return write_page(render(gather(evaluation, title, reward=reward, truth=truth)), path)
+
+
+def write_page(page: str, path: str | os.PathLike[str]) -> Path:
+    """Write a page to a file, in one step."""
+    target = Path(path)
+    try:
+        # Half a character, as a file name or a title may have, is shown as an escape.
+        write_text(target, page.encode("utf-8", "backslashreplace").decode("utf-8"))
+    except OSError as error:
+        raise ReportError(
+            f"The report cannot be written to {target}: {error.strerror or error}.",
+            fix="Name a file in a folder that exists and may be written to.",
+        ) from None
+    return target

@@ -1,10 +1,11 @@
 """Results: what the verbs return. Frozen data that can be pickled and hold no log."""
 
-from deadweight.results.estimate_data import About, Estimate, Interval
-from deadweight.results.evaluation import Evaluation, headline_of
+from __future__ import annotations
+
+from deadweight.results.estimate import About, Estimate, Interval
+from deadweight.results.evaluation import Evaluation, Verdict, headline_of
 from deadweight.results.flags import FLAGS, remark, remarks
-from deadweight.results.shared import SCHEMA
-from deadweight.results.verdict_data import Verdict
+from deadweight.results.saved import SCHEMA
 
 __all__ = [
     "FLAGS",

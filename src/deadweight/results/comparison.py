@@ -3,20 +3,136 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deadweight.basics.table_numbers import TableNumber, ends_in_words, table_number
+import numpy as np
+
 from deadweight.errors import OptionError, did_you_mean
-from deadweight.results.as_frame import frame
-from deadweight.results.differences import BASELINE, Differences, PairStates
-from deadweight.results.evaluation import Evaluation
-from deadweight.results.saved import saved
-from deadweight.results.shared import SCHEMA, Result, finite
-from deadweight.results.shown import html_table, key_beside, new_figure
-from deadweight.results.verdict_data import Verdict
+from deadweight.results.evaluation import Evaluation, Verdict
+from deadweight.results.saved import SCHEMA, Result, finite, saved
+from deadweight.results.shown import forest, frame, html_table, key_beside, new_figure
+from deadweight.tools.arithmetic import TableNumber, ends_in_words, freeze_fields, table_number
+from deadweight.typing import FloatArray
+
+# --------------------------------------------------------------------------------------------------------
+# Differences: of several policies from each other and from a baseline, and where they come from.
+
+BASELINE = "baseline"
+# Differences smaller than this, relative to the values compared, are rounding.
+ROUNDING = 1e-9
+SAME = "acts-as-logged"
+UNSOUND = {
+    "trained-on-log": "A policy that was learnt from this log looks better on it than it is: nothing can be "
+    "concluded.",
+    SAME: "The policy does what the old policy does, with the same probabilities.",
+}
+
+
+@saved
+@dataclass(frozen=True)
+class StateWorth:
+    """A state in which two policies differ.
+
+    Attributes:
+      state: its label.
+      first, second: the action that each of the two takes most often there, and how often.
+      worth: what the difference in this state adds to the difference of the values, by the fitted model.
+      visits: of the log.
+    """
+
+    state: Any
+    first: tuple[Any, float]
+    second: tuple[Any, float]
+    worth: float
+    visits: int
+
+
+@saved
+@dataclass(frozen=True)
+class PairStates:
+    """Where two policies differ, or one and the baseline.
+
+    Attributes:
+      first, second: their names.
+      states: what matters most first.
+      other_states: how many more there are in which they differ.
+      elsewhere: what those add together.
+    """
+
+    first: str
+    second: str
+    states: tuple[StateWorth, ...]
+    other_states: int
+    elsewhere: float
+
+
+@saved
+@dataclass(frozen=True, eq=False)
+class Differences:
+    """The differences of all policies from each other and from the baseline.
+
+    Attributes:
+      names: (K,) of the policies.
+      values: (K,) theirs.
+      half_widths: (K, K) of the differences between two of them; all hold together.
+      baseline: what they are compared with, in words.
+      baseline_value: its value.
+      baseline_half_widths: (K, 2) of the differences from it, below and above; all hold together. Earlier
+        versions have saved (K,), the same on both sides.
+      unsound: of policies of which nothing can be claimed, the flag that says why, or a sentence.
+    """
+
+    names: tuple[str, ...]
+    values: FloatArray
+    half_widths: FloatArray
+    baseline: str
+    baseline_value: float
+    baseline_half_widths: FloatArray
+    unsound: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        freeze_fields(self)
+
+    def verdict(self, first: int, second: int | None) -> Verdict:
+        """Is a policy better than another, or (None) than the baseline? By their places."""
+        value = self.baseline_value if second is None else float(self.values[second])
+        half = self.baseline_half_widths[first] if second is None else self.half_widths[first, second]
+        below, above = np.broadcast_to(half, 2).tolist()
+        own = float(self.values[first])
+        difference, slack = own - value, ROUNDING * max(abs(own), abs(value))
+        ends = difference - below, difference + above
+        words = [self._numbers(first, second, difference, ends)]
+        flagged = [self.unsound[name] for name in self._names(first, second) if name in self.unsound]
+        answer = "cannot tell"
+        if flagged:
+            words.append(UNSOUND.get(flagged[0], flagged[0]))
+        elif ends[0] > slack or ends[1] < -slack:
+            answer = "better" if difference > 0 else "worse"
+        else:
+            words.append("No difference at all lies within that range.")
+        return Verdict(answer, tuple(words), difference, ends, sound=not flagged)
+
+    def _names(self, first: int, second: int | None) -> list[str]:
+        if second is None:
+            return [self.names[first]]
+        # What acts as it was logged can well be compared with other policies.
+        both = [self.names[first], self.names[second]]
+        return [name for name in both if self.unsound.get(name) != SAME]
+
+    def _numbers(self, first: int, second: int | None, difference: float, ends: tuple[float, float]) -> str:
+        against = self.baseline if second is None else self.names[second]
+        spread = (
+            f"between {ends[0]:+.4g} and {ends[1]:+.4g}"
+            if all(map(math.isfinite, ends))
+            else "which could be anything"
+        )
+        return f"{self.names[first]} less {against}: {difference:+.4g} for each episode, {spread}."
+
+
+# --------------------------------------------------------------------------------------------------------
 
 HEADINGS = (
     "policy",
@@ -55,7 +171,7 @@ class Comparison(Result):
       conventions: the choices that the numbers rest on.
 
     Example:
-      >>> from deadweight.comparing.compare_policies import compare
+      >>> from deadweight.verbs.compare import compare
       >>> from deadweight.domains import deterministic_lift
       >>> lift = deterministic_lift(7)
       >>> found = compare(lift.sample(500, seed=0), {"right": lift.pi_e, "as now": lift.pi_b}, lift.pi_b)
@@ -261,3 +377,118 @@ def quoted(name: str) -> str:
 
 def _interval(ends: tuple[float, float] | None, form: TableNumber) -> str:
     return "" if ends is None else ends_in_words(ends, form)
+
+
+# --------------------------------------------------------------------------------------------------------
+# CutBounds: what may be said of a log whose cut episodes could have gone on in any way, as data.
+
+
+@saved
+@dataclass(frozen=True, eq=False, repr=False)
+class CutBounds(Result):
+    """The worst and the best case of what was cut off.
+
+    Attributes:
+      lowest, highest: evaluations of the log in which every cut episode earned the least, or the most, after
+        its cut.
+      remaining: the least and the most.
+      n_cut: how many episodes were cut.
+
+    Example:
+      >>> from deadweight import Trajectories, cut_bounds
+      >>> log = Trajectories.from_episodes([[(0, 0, 1.0)], [(0, 1, 3.0)]], terminated=[False, True])
+      >>> cut_bounds(log, [[0.25, 0.75]], [[0.5, 0.5]], ["WIS"], remaining=(0, 4)).n_cut
+      1
+    """
+
+    lowest: Evaluation
+    highest: Evaluation
+    remaining: tuple[float, float]
+    n_cut: int
+
+    @property
+    def n_episodes(self) -> int:
+        """Size of the log."""
+        return self.lowest.n_episodes
+
+    @property
+    def value(self) -> tuple[float, float]:
+        """The headline's value in both cases."""
+        return self.lowest.headline.value, self.highest.headline.value
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """From the lower end of the interval in the worst case to the upper end in the best."""
+        low, high = self.lowest.headline.interval, self.highest.headline.interval
+        return (low or (float("-inf"), 0.0))[0], (high or (0.0, float("inf")))[1]
+
+    @property
+    def shift(self) -> float:
+        """By how much the average of the log depends on what was cut off; 0 against a number."""
+        low, high = self.lowest.baseline, self.highest.baseline
+        if isinstance(low, float) or isinstance(high, float):
+            return 0.0
+        return high.value - low.value
+
+    @property
+    def difference(self) -> tuple[float, float]:
+        """Of new policy and baseline: in the worst case one has lost by the cuts and the other gained."""
+        against = self.shift
+        return self.lowest.verdict.interval[0] - against, self.highest.verdict.interval[1] + against
+
+    @property
+    def answer(self) -> str:
+        """ "better", "worse" or "cannot tell", in the worst and in the best case alike."""
+        lower, upper = self.difference
+        if not (self.lowest.verdict.sound and self.highest.verdict.sound):
+            return "cannot tell"
+        return "better" if lower > 0 else "worse" if upper < 0 else "cannot tell"
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What this means, in words."""
+        (low, high), (lower, upper) = self.value, self.difference
+        said = (
+            f"{self.n_cut:,} of {self.n_episodes:,} episodes were cut. If each of them would have earned "
+            f"between {self.remaining[0]:g} and {self.remaining[1]:g} more, {self.lowest.headline.name} puts "
+            f"the new policy between {low:.4g} and {high:.4g}."
+        )
+        reach = f"from {lower:+.4g} in the worst case to {upper:+.4g} in the best"
+        ends = {
+            "better": "so the new policy is better even in the worst case.",
+            "worse": "so the new policy is worse even in the best case.",
+            "cannot tell": "so the answer depends on what was cut off, or on chance.",
+        }
+        return said, f"The difference with its sampling error reaches {reach}, {ends[self.answer]}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain Python values, ready for JSON."""
+        return {
+            "schema": SCHEMA,
+            "answer": self.answer,
+            "n_cut": self.n_cut,
+            "remaining": list(self.remaining),
+            "value": [finite(end) for end in self.value],
+            "interval": [finite(end) for end in self.interval],
+            "difference": [finite(end) for end in self.difference],
+        }
+
+    def plot(self) -> Any:
+        """The headline in both cases as a matplotlib figure."""
+        cases = [self.lowest.headline, self.highest.headline]
+        return forest(cases, "", None, ["worst case", "best case"])
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (words, f"{ev.headline.value:.4g}", ev.verdict.answer)
+            for words, ev in (("least", self.lowest), ("most", self.highest))
+        ]
+        headings = ("what was cut off earned the", "value", "verdict")
+        return html_table(headings, rows, f"In the worst and the best case: {self.answer}", self.sentences)
+
+    def __repr__(self) -> str:
+        (low, high), cut = self.value, f"{self.n_cut} of {self.n_episodes} cut"
+        return f"CutBounds({cut}; value {low:.4g} to {high:.4g}; {self.answer})"
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from deadweight.results.estimate_data import About
+    from deadweight.results.estimate import About
 
 FLAGS = {
     "zero-weights": "All weights were zero in at least one normaliser, which counts as 0: the log hardly "

@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from deadweight.errors import OptionError, first_few
 from deadweight.log.labels import plain, visible
-from deadweight.policy.policies import TabularPolicy
-from deadweight.results.as_frame import frame
-from deadweight.results.saved import saved
-from deadweight.results.shared import SCHEMA, Result, absent, finite, json_label
-from deadweight.results.shown import html_table, new_figure
+from deadweight.log.policies import TabularPolicy
+from deadweight.results.saved import SCHEMA, Result, absent, finite, json_label, saved
+from deadweight.results.shown import frame, html_table, new_figure
 from deadweight.typing import FloatArray, Labels
 
 if TYPE_CHECKING:
@@ -279,7 +277,7 @@ class Improvement(Result):
           title: its heading.
           reward: what the reward is, in words, such as "euros a visit"; it is put beside the values.
         """
-        from deadweight.report import write_improvement
+        from deadweight.report.improvement_page import write_improvement
 
         return write_improvement(self, path, title, reward)
 

@@ -14,15 +14,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from deadweight.basics.memory import require_table
 from deadweight.errors import DataError, PolicyError, did_you_mean, first_few, how_many
 from deadweight.log.interface import InMemory, LogLabels, in_memory
-from deadweight.log.labelled import Labelled
-from deadweight.log.labels import in_the_words_of, plain, positions
+from deadweight.log.labels import Labelled, in_the_words_of, plain, positions
+from deadweight.log.policies import RowPolicy, TabularPolicy
 from deadweight.log.trajectories import Trajectories
-from deadweight.policy.policies import TabularPolicy
-from deadweight.policy.row_policies import RowPolicy
-from deadweight.sums.fields import Field, Logged, Table, table_of
+from deadweight.sums.blocks import Field, Logged, Table, table_of
+from deadweight.tools.limits import require_table
 from deadweight.typing import BoolArray, FloatArray, IntArray, Labels
 
 

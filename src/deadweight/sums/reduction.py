@@ -7,6 +7,7 @@ threads on a log in memory or processes on a stored one.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,14 +16,63 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.basics.progress import Pass, unforeseen_passes
-from deadweight.basics.threads import processors
-from deadweight.log.census import Census
+from deadweight.log.interface import Census, Log
 from deadweight.log.trajectories import EndsUnknownError, Trajectories
 from deadweight.sums.blocks import BLOCK_CELLS, SMALL_CELLS, Block, blocks
-from deadweight.sums.stored import Stored
-from deadweight.sums.summaries import Pieces
+from deadweight.sums.executors import Executor
+from deadweight.sums.summaries import Pieces, Total
+from deadweight.tools.limits import processors
+from deadweight.tools.progress import Pass, unforeseen_passes
 from deadweight.typing import FloatArray
+
+# --------------------------------------------------------------------------------------------------------
+# Stored logs: parts that are fetched when they are needed, and a census that is taken on the way.
+#
+# To everything that folds, a stored log is a sequence of `Trajectories` with common labels, of which a few
+# are in memory at a time. How many episodes there are, and how long, is learnt in the first pass over the
+# parts, whatever that pass was for.
+
+
+class Stored(Log):
+    """A log in parts that are not in memory.
+
+    Attributes:
+      executor: who fetches and sums the parts.
+    """
+
+    executor: Executor
+    has_rows = False
+
+    @abstractmethod
+    def fetch(self, part: int) -> Any:
+        """Read a part, and no more than that: it is done for the next part while this one is summed."""
+
+    @abstractmethod
+    def pieces(self, part: int, fetched: Any) -> list[Trajectories]:
+        """What was fetched as logs of some episodes each, in order, checked: whatever takes fewest copies.
+
+        Before the time limit is known they are those of a log without one.
+        """
+
+    def settle_ends(self) -> None:
+        """Find out whether a time limit cut episodes, which may take a pass, unless that is known."""
+        if not self.knows_limit:
+            _ = self.time_limit
+
+    @abstractmethod
+    def passed(self, census: Census | None) -> None:
+        """All parts have been fetched once without an error; `census` is None if it was known before."""
+
+    @abstractmethod
+    def progress(self, done: int) -> None:
+        """So many parts of the current pass are done."""
+
+    def visits(self, size: int) -> FloatArray | None:
+        """None: they take a pass."""
+        return None
+
+
+# --------------------------------------------------------------------------------------------------------
 
 Summarise = Callable[[Block], Sequence[Any]]
 # Of a log with so many steps an episode, where small blocks are asked for; in memory a share of the log.
@@ -229,3 +279,47 @@ def _merge_all(summaries: Iterable[Sequence[Any]]) -> list[Any]:
 
 def _merged(total: list[Any], one: Sequence[Any]) -> list[Any]:
     return [a.merge(b) for a, b in zip(total, one, strict=True)] if total else list(one)
+
+
+# --------------------------------------------------------------------------------------------------------
+# Fingerprints: which log was that?
+#
+# A policy that was learnt from a log looks better on that log than it is. It carries the log's fingerprint,
+# so that whoever evaluates it can tell. A fingerprint is a sum over episodes, and does not depend on their
+# order, on blocks, on parts or on workers; another log, or a part of this one, has another.
+
+# Of the mixing function of SplitMix64 (Steele, Lea & Flood, 2014).
+ODD = np.uint64(0x9E3779B97F4A7C15)
+MIXERS = ((30, np.uint64(0xBF58476D1CE4E5B9)), (27, np.uint64(0x94D049BB133111EB)))
+
+
+def fingerprint(parts: Sequence[Trajectories], workers: int = 1) -> str:
+    """The fingerprint of a log, as text."""
+    total: Any = reduce_log(parts, _of_block, workers)[0]
+    return f"log-{int(total.value[0]):016x}"
+
+
+def learnt_here(policy: object, parts: Sequence[Trajectories], workers: int = 1) -> bool:
+    """Whether a policy says that it was learnt from this log; takes a pass only if it says so of any."""
+    mark = getattr(policy, "trained_on", None)
+    return mark is not None and mark == fingerprint(parts, workers)
+
+
+def _of_block(block: Block) -> list[Total]:
+    with np.errstate(over="ignore"):  # sums are taken modulo 2**64
+        step = np.broadcast_to(np.arange(1, block.horizon + 1, dtype=np.uint64), (block.n, block.horizon))
+        rows = _mixed(block.paid.astype(np.float64) + 0.0)
+        for column in (block.states, block.actions, step):
+            rows = _mixed(rows * ODD + np.ascontiguousarray(column).astype(np.uint64))
+        if block.alive is not None:
+            rows = np.where(block.alive, rows, np.uint64(0))
+        # keepdims: numpy warns when a scalar of unsigned type overflows, but not when an array does.
+        return [Total(np.add.reduce(_mixed(np.add.reduce(rows, axis=1)), keepdims=True))]
+
+
+def _mixed(values: Any) -> Any:
+    """64 bits of which each depends on all those of the value."""
+    bits = np.ascontiguousarray(values).view(np.uint64)
+    for shift, factor in MIXERS:
+        bits = (bits ^ (bits >> np.uint64(shift))) * factor
+    return bits ^ (bits >> np.uint64(31))

@@ -9,20 +9,257 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from deadweight.errors import SupportError, first_few
 from deadweight.log.labels import plain
 from deadweight.log.trajectories import Trajectories
-from deadweight.sums.blocks import Block
-from deadweight.sums.fields import ExceptFirst, Field, Table
-from deadweight.sums.keys import Key
+from deadweight.sums import kernel
+from deadweight.sums.blocks import Block, ExceptFirst, Field, Table, discounts
 from deadweight.sums.pairs import PolicyPair, quotient
-from deadweight.sums.running import largest_log
-from deadweight.sums.walks import Ratios
-from deadweight.sums.weighted_block import WeightedBlock
-from deadweight.typing import FloatArray
+from deadweight.sums.running import SAFE_LOG, Running, largest_log, running_product
+from deadweight.sums.summaries import NOTHING, Kish
+from deadweight.tools.arithmetic import Key
+from deadweight.typing import AnyArray, BoolArray, FloatArray
+
+# --------------------------------------------------------------------------------------------------------
+# Walks: what the compiled kernel finds on its way along the episodes of a block, in one pass.
+#
+# Importance sampling of whole episodes and of steps needs few sums: for each episode its whole weight B, its
+# return G and :math:`\sum_t \gamma^t W_t r_t`; for each step :math:`\sum_i W_t` and :math:`\sum_i W_t r_t`.
+# The kernel reads them off the flat columns of the log, without an (m, H) matrix. It works in plain doubles
+# and declines a block whose products leave their range; such a block is left to numpy.
+
+ANY_STRIDE = 1 << 30
+
+
+@dataclass(frozen=True, eq=False)
+class Ratios:
+    """Where the kernel finds the kept ratio of a step.
+
+    In `table` by state and action; or as the quotient of `top` and `bottom`, each a table or a column. A drop
+    that the table does not hold yet is one flag for each step or a state.
+
+    Attributes:
+      n_actions: columns of the tables, which are flat.
+      log_bound: a bound on abs(log(ratio)) over the positive ones of `table`; None: look at each.
+    """
+
+    n_actions: int
+    table: FloatArray | None = None
+    log_bound: float | None = None
+    top_table: FloatArray | None = None
+    bottom_table: FloatArray | None = None
+    top_column: FloatArray | None = None
+    bottom_column: FloatArray | None = None
+    dropped_steps: BoolArray | None = None
+    dropped_states: BoolArray | None = None
+
+    @property
+    def stride(self) -> int:
+        """Steps after which a product within exp(+-SAFE_LOG) is still within the square of that."""
+        if self.log_bound is None or self.log_bound > SAFE_LOG:
+            return 1
+        return ANY_STRIDE if self.log_bound == 0 else min(ANY_STRIDE, int(SAFE_LOG / self.log_bound))
+
+    @property
+    def arrays(self) -> tuple[AnyArray | None, ...]:
+        """All of them, in the order in which the kernel takes them."""
+        tables = (self.table, self.top_table, self.bottom_table)
+        return (*tables, self.top_column, self.bottom_column, self.dropped_steps, self.dropped_states)
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """What the kernel is told of the ratios."""
+        return (*self.arrays, self.n_actions, self.stride)
+
+
+@dataclass(frozen=True, eq=False)
+class Walk:
+    """What one pass along the episodes of a block gives; its weights are plain doubles."""
+
+    columns: tuple[AnyArray, ...]  # of the block's log, and its episodes
+    ratios: Ratios
+    final: FloatArray  # (m,) B
+    returns: FloatArray  # (m,) G
+    plain: FloatArray  # (m,) sum over t of gamma**t W_t r_t
+    weight: FloatArray  # (H,) sum over i of W_t, with the last weights of ended episodes
+    weighted: FloatArray  # (H,) sum over i of W_t r_t
+
+    def influence(self, slope: FloatArray, pull: FloatArray) -> FloatArray:
+        """(m,) sum over t of W_t (r_t slope_t - pull_t); an ended episode has r = 0 and its last weight.
+
+        Args:
+          slope, pull: (T,), T >= H.
+        """
+        after = np.append(np.cumsum(pull[::-1])[::-1], 0.0)
+        found = np.empty(len(self.final))
+        assert kernel.KERNEL is not None
+        done = kernel.KERNEL.influences(self.columns, self.ratios.arguments, (slope, pull, after), found)
+        assert done, "the same products have been in range before"
+        return found
+
+
+def walk(block: Block, ratios: Ratios, gamma: float) -> Walk | None:
+    """The walk along a block; None where there is no kernel, or it declines the block."""
+    columns = _columns(block, ratios)
+    if kernel.KERNEL is None or columns is None:
+        return None
+    m, horizon = block.n, block.horizon
+    final, returns, plain = np.empty(m), np.empty(m), np.empty(m)
+    weight, weighted, scratch = np.zeros(horizon), np.zeros(horizon), np.zeros(4 * (horizon + 1))
+    results = (final, returns, plain, weight, weighted)
+    discount = discounts(gamma, horizon)
+    if not kernel.KERNEL.sums(columns, ratios.arguments, discount, results, scratch):
+        return None
+    return Walk(columns, ratios, *results)
+
+
+def step_sizes(block: Block, ratios: Ratios) -> tuple[FloatArray, FloatArray] | None:
+    """(H,) sums over i of W_t and of its square; ended episodes keep their last weight. None as in `walk`."""
+    columns = _columns(block, ratios)
+    if kernel.KERNEL is None or columns is None:
+        return None
+    weight, squares = np.zeros((2, block.horizon))
+    scratch = np.zeros((2, block.horizon + 1))
+    done = kernel.KERNEL.step_sizes(columns, ratios.arguments, (weight, squares, *scratch))
+    return (weight, squares) if done else None
+
+
+def _columns(block: Block, ratios: Ratios) -> tuple[AnyArray, ...] | None:
+    """What the kernel is told of a block; None where it cannot read it, or these ratios leave its range."""
+    log = block.log
+    columns = (log.states, log.actions, log.rewards, log.offsets, block.rows)
+    readable = all(map(kernel.readable, (*columns, *ratios.arrays)))
+    return columns if readable and (ratios.log_bound or 0.0) <= SAFE_LOG else None
+
+
+# --------------------------------------------------------------------------------------------------------
+# A weighted block: the steps of a block together with the ratios of one weighting, each quantity by name.
+#
+# This is what the terms of an estimator are made of. Whatever is asked for is computed once and shared by all
+# estimators that have the same weighting.
+
+
+class WeightedBlock:
+    """m episodes of at most H steps, with their ratios.
+
+    Attributes:
+      steps: the block itself.
+      weighting: the policies, and what is dropped.
+    """
+
+    def __init__(self, steps: Block, weighting: Weighting) -> None:
+        self.steps, self.weighting = steps, weighting
+        self._kept: FloatArray | None = None
+        self._walks: dict[float, Walk | None] = {}
+
+    @property
+    def n(self) -> int:
+        """Number of episodes, m."""
+        return self.steps.n
+
+    @property
+    def horizon(self) -> int:
+        """H, the longest of them."""
+        return self.steps.horizon
+
+    @property
+    def alive(self) -> BoolArray | None:
+        """(m, H) False on padding; None when there is none."""
+        return self.steps.alive
+
+    @property
+    def rewards(self) -> FloatArray:
+        """(m, H), 0 on padding."""
+        return self.steps.rewards
+
+    def members(self, finished: str, lagged: bool = False) -> BoolArray | None:
+        """(m, H) who is in a per-step normaliser, see `Block.members`."""
+        return self.steps.members(finished, lagged)
+
+    @cached_property
+    def full(self) -> FloatArray:
+        """(m, H) rho_t, 1 on padding, whatever is dropped."""
+        plain = self.weighting.undropped
+        return self.kept if self.weighting == plain else plain.on(self.steps).kept
+
+    @cached_property
+    def dropped(self) -> BoolArray | None:
+        """(m, H) True where the ratio is dropped; None when none is."""
+        drop = self.weighting.drop
+        return None if drop is None else drop.on(self.steps)
+
+    @property
+    def kept(self) -> FloatArray:
+        """(m, H) k_t: rho_t, or 1 where the ratio is dropped; 1 on padding."""
+        if self._kept is None:
+            self._kept = self._ratios()
+        return self._kept
+
+    def _ratios(self) -> FloatArray:
+        table = self.weighting.table
+        if table is not None:
+            return table.on(self.steps)
+        marks = self.dropped
+        if marks is None:
+            return self.weighting.quotients(self.steps)
+        rho = self.full
+        return np.where(marks & ~np.isnan(rho), 1.0, rho)
+
+    @cached_property
+    def running(self) -> Running:
+        """(m, H) cumulative kept weights W_t; after the end they keep their last value."""
+        table = self.weighting.table
+        if table is None:
+            return running_product(self.kept)
+        if self._kept is not None:
+            return running_product(self._kept, table.log_bound)
+        # The products take the place of the ratios in memory. Few need both; they look the ratios up again.
+        return running_product(table.on(self.steps), table.log_bound, overwrite=True)
+
+    @cached_property
+    def summed(self) -> Running:
+        """(m, H) the same to first order, 1 + sum over u <= t of (k_u - 1)."""
+        weights = np.cumsum(self.kept - 1.0, axis=1)
+        weights += 1.0
+        return Running(weights)
+
+    @cached_property
+    def final(self) -> Running:
+        """(m, 1) whole weights B, from a walk where one can be made, else from the running products."""
+        made = next((made for made in self._walks.values() if made is not None), None)
+        if made is None and "running" not in vars(self):
+            made = self.walk(1.0)
+        return self.running.last.contiguous if made is None else Running(made.final[:, None])
+
+    def step_sizes(self, finished: str) -> Kish:
+        """Sums of the weights of each step and of their squares, for effective sample sizes."""
+        members = self.members(finished)
+        if members is None:
+            walked = step_sizes(self.steps, self.weighting.for_kernel(self.steps.log))
+            if walked is not None:
+                weight, squares = walked
+                return Kish(True, np.where(weight == 0, NOTHING, 0), weight, squares)
+        return Kish.of(self.running, members)
+
+    def returns(self, gamma: float) -> FloatArray:
+        """(m,) discounted return of each episode."""
+        return self.steps.returns(gamma)
+
+    def walk(self, gamma: float) -> Walk | None:
+        """All sums of one pass by the kernel; None where it takes neither this block nor these ratios."""
+        if gamma not in self._walks:
+            made = walk(self.steps, self.weighting.for_kernel(self.steps.log), gamma)
+            self._walks[gamma] = made
+            if made is not None:
+                self.steps.walked_returns.setdefault(gamma, made.returns)
+        return self._walks[gamma]
+
+
+# --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)

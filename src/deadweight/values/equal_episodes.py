@@ -20,11 +20,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deadweight.basics.arithmetic import divide, sums_by
 from deadweight.log.interface import Log
-from deadweight.sums.blocks import Block
-from deadweight.sums.fields import Folds
+from deadweight.sums.blocks import Block, Folds
 from deadweight.sums.summaries import Pieces
+from deadweight.tools.arithmetic import divide, sums_by
 from deadweight.typing import FloatArray, IntArray
 from deadweight.values.model import Counts
 

@@ -12,19 +12,271 @@ Reference: Bradtke & Barto (1996), linear least-squares temporal differences.
 
 from __future__ import annotations
 
-from functools import reduce
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
 from typing import Literal
 
 import numpy as np
 
-from deadweight.basics.bumps import Bumps
-from deadweight.basics.products import few_threads
 from deadweight.errors import OptionError
-from deadweight.typing import FloatArray
-from deadweight.values.linear_influence import LinearValues
-from deadweight.values.linear_model import Run, Solved, runs
-from deadweight.values.linear_sums import CHUNK, LinearSums, LinearSystem, sums_by_fold
-from deadweight.values.row_values import RowLearner, Rows, RowValues
+from deadweight.tools.bumps import Bumps
+from deadweight.tools.limits import few_threads
+from deadweight.typing import FloatArray, IntArray
+from deadweight.values.linear_sums import (
+    CHUNK,
+    Chunk,
+    LinearSums,
+    LinearSystem,
+    Run,
+    Solved,
+    chunks,
+    groups,
+    runs,
+    sums_by_fold,
+)
+from deadweight.values.rows import Influence, MovedValues, OfEpisodes, RowLearner, Rows, RowValues
+
+# --------------------------------------------------------------------------------------------------------
+# The influence of a linear model: what an episode does to an estimate by being in the model's sums.
+#
+# With g_t the derivative of the estimate by w_t, pushed forward through the equations,
+#
+# .. math:: \lambda_t = g_t + \gamma C' u_{t-1}, \qquad u_t = K^{-1} \lambda_t
+#
+# an episode moves the estimate by way of its rows (x, a, r, x'):
+#
+# .. math:: \varphi_i = n \sum \left[ (\phi \cdot \bar u_a) (r - \phi \cdot \theta^r_a) +
+#    \gamma \sum_t (\phi \cdot u_{t,a}) \left( \sum_{a'} \pi_e(a'|x') \, \phi(x') \cdot \theta_{t+1,a'} -
+#    \phi \cdot \theta^c_{t,a} \right) \right]
+#
+# where theta^r and theta^c are what rewards and transitions contribute, and u-bar is M^-1 sum_t lambda_t.
+# Values that were moved into the possible range are treated as if they had not been.
+#
+# The brackets do not depend on the estimate, and from step to step they differ by little: written in as few
+# columns as they take, they are made once for all estimates of a pass.
+
+# Columns of the brackets that are smaller than the largest by this factor are rounding.
+NOTHING = 1e-14
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LinearValues(MovedValues):
+    """Values of a linear model, with what its influence needs."""
+
+    rows: Rows
+    basis: Bumps
+    whole: Solved
+    folds: tuple[Solved, ...]
+    sums: LinearSums
+
+    def influences(self, by_q: Sequence[FloatArray], n: int) -> list[Influence]:
+        """See `MovedValues`; what was asked for before is not made again."""
+        keys = [hashlib.blake2b(np.ascontiguousarray(one).tobytes(), digest_size=16).digest() for one in by_q]
+        new = {key: one for key, one in zip(keys, by_q, strict=True) if key not in self._known}
+        if new:
+            with few_threads(self.rows.n):
+                self._known.update(zip(new, self._influences(list(new.values()), n), strict=True))
+        return [self._known[key] for key in keys]
+
+    def _influences(self, by_q: Sequence[FloatArray], n: int) -> list[OfEpisodes]:
+        models = self.folds or (self.whole,)
+        errors = self._errors_of_folds if self.folds else self._errors_of_whole
+        forms = [self._forms(models, starts, errors) for starts in self._starts(models, by_q)]
+        return per_episode(self.rows, self.basis, errors, forms, n)
+
+    @cached_property
+    def _errors_of_folds(self) -> Errors:
+        return Errors.of(self.folds)
+
+    @cached_property
+    def _errors_of_whole(self) -> Errors:
+        return Errors.of([self.whole])
+
+    def q_of(self, x: FloatArray, times: IntArray) -> FloatArray | None:
+        """See `RowValues`; None where the model was learned from other columns than the log's features."""
+        rows = self.rows
+        if not np.array_equal(rows.x[: rows.n], np.asarray(rows.log.features)):
+            return None
+        phi, found = self.basis.of(x), np.empty((len(x), rows.n_actions))
+        steps = np.zeros_like(times) if rows.steps is None else times
+        for t in np.unique(steps):
+            some = np.flatnonzero(steps == t)
+            found[some] = self.whole.q(Run(int(t), 0, some, phi[some]))
+        return found
+
+    @cached_property
+    def _known(self) -> dict[bytes, OfEpisodes]:
+        return {}
+
+    def _starts(self, models: Sequence[Solved], by_q: Sequence[FloatArray]) -> list[list[FloatArray]]:
+        """For each estimate and each model, (T, A, p) the derivative by its coefficients."""
+        starts = [[np.zeros(model.theta.shape) for model in models] for _ in by_q]
+        for run in runs(self.rows, self.basis):
+            at = self.rows.log.states[run.rows]
+            for one, start in zip(by_q, starts, strict=True):
+                own = start[run.fold]
+                own[min(run.t, len(own) - 1)] += one[at].T @ run.phi
+        return starts
+
+    @cached_property
+    def start_influence(self) -> Influence:
+        """Of the mean of V at the first rows."""
+        start = np.zeros(self.whole.theta.shape)
+        first = self.rows.log.offsets[:-1]
+        with few_threads(self.rows.n):
+            start[0] = self.rows.probs[first].T @ self.basis.of(self.rows.x[first]) / len(first)
+            forms = self._forms((self.whole,), [start], self._errors_of_whole)
+            return per_episode(self.rows, self.basis, self._errors_of_whole, [forms], len(first))[0]
+
+    def _forms(
+        self, models: Sequence[Solved], starts: Sequence[FloatArray], errors: Errors
+    ) -> list[FloatArray]:
+        """For each fold, (A, p, r + K) what its rows do, which are in the sums of all models but one."""
+        moved = [errors.moved(k, *both) for k, both in enumerate(zip(models, starts, strict=True))]
+        if len(moved) == 1:
+            return moved * max(self.rows.folds, 1)
+        total = np.add.reduce(moved)
+        return [total - one for one in moved]
+
+    def behaviour_value(self, steps: int) -> tuple[float, Influence]:
+        """Of the process that the log itself has followed, all actions as one."""
+        with few_threads(self.rows.n):
+            return self._behaviour_value(steps)
+
+    def _behaviour_value(self, steps: int) -> tuple[float, Influence]:
+        rows = self.rows
+        model = Solved(rows, LinearSystem(self.sums.pooled(), self.whole.system.ridge), steps)
+        first = rows.log.offsets[:-1]
+        start = np.zeros(model.theta.shape)
+        start[0, 0] = self.basis.of(rows.x[first]).mean(axis=0)
+        errors = Errors.of([model])
+        value = float(start[0, 0] @ model.theta[0, 0])
+        own = (self.basis.of(rows.x[first]) @ model.theta[0, 0])[:, None]
+        forms = [errors.moved(0, model, start)] * max(rows.folds, 1)
+        influence = per_episode(rows, self.basis, errors, [forms], rows.log.n_episodes)[0]
+        return value, OfEpisodes(influence.values + own[:, 0])
+
+
+@dataclass(frozen=True, eq=False)
+class Errors:
+    """By how much rows miss what some models say of their rewards and of what follows them.
+
+    What follows has a column for each step of each model; they are combinations of r columns.
+
+    Attributes:
+      after: (A, p, r) of the columns of x', by the action there.
+      here: (A, p, r) of those of x, by the action here: what transitions contribute.
+      rewarded: (A, p, K) the same for rewards, a column for each of K models.
+      combined: for each model, (T, r) how its steps are made of the columns, discount and all.
+    """
+
+    after: FloatArray
+    here: FloatArray
+    rewarded: FloatArray
+    combined: tuple[FloatArray, ...]
+
+    @classmethod
+    def of(cls, models: Sequence[Solved]) -> Errors:
+        """Of models with the same columns."""
+        steps = [_later(model) for model in models]
+        n_actions, size = models[0].system.n_actions, models[0].system.size
+        left, sizes, columns = np.linalg.svd(np.concatenate(steps), full_matrices=False)
+        some = sizes > NOTHING * sizes[0]
+        both = columns[some].reshape(-1, 2, n_actions, size).transpose(1, 2, 3, 0)
+        combined = models[0].rows.gamma * left[:, some] * sizes[some]
+        return cls(
+            np.ascontiguousarray(both[0]),
+            np.ascontiguousarray(both[1]),
+            np.stack([model.system.by_action(model.reward_part) for model in models], axis=2),
+            tuple(np.split(combined, np.cumsum([len(one) for one in steps])[:-1])),
+        )
+
+    def moved(self, number: int, model: Solved, start: FloatArray) -> FloatArray:
+        """(A, p, r + K) what a row does by way of a model to an estimate with this derivative, (T, A, p).
+
+        It is a form in the columns of the row and in its errors.
+        """
+        u, total = _until_the_end(model, start) if _is_settled(model) else _over_steps(model, start)
+        acting = np.tensordot(model.system.by_action(u), self.combined[number], axes=(0, 0))
+        earning = np.zeros(self.rewarded.shape)
+        earning[:, :, number] = model.system.by_action(model.system.gram(total))
+        return np.concatenate([acting, earning], axis=2)
+
+    def on(self, rows: Rows, chunk: Chunk, action: IntArray) -> FloatArray:
+        """(m, r + K) of the rows of a chunk, whose actions are these."""
+        width = self.after.shape[2]
+        found = np.zeros((len(chunk.phi), width + self.rewarded.shape[2]))
+        probs = chunk.probs if len(self.after) > 1 else chunk.probs.sum(axis=1, keepdims=True)
+        for a, after in enumerate(self.after):
+            found[:, :width] += probs[:, a, None] * (chunk.following @ after)
+        for _, a, own in groups(np.zeros_like(action), action):
+            phi = chunk.phi[own]
+            found[own, :width] -= phi @ self.here[a]
+            found[own, width:] = rows.log.rewards[chunk.rows][own, None] - phi @ self.rewarded[a]
+        found[~rows.known[chunk.rows], :width] = 0.0
+        return found
+
+
+def _is_settled(model: Solved) -> bool:
+    """Whether steps are alike."""
+    return model.steps is None and len(model.w) == 1 and model.settled
+
+
+def _later(model: Solved) -> FloatArray:
+    """(T, 2 * A * p) the coefficients of the next step, and what transitions make of them."""
+    later = model.w
+    if not _is_settled(model):
+        later = np.concatenate([later[1:], np.zeros_like(later[:1])])
+    by = model.system.by_action
+    both = np.stack([by(later), by(later @ model.step.T)], axis=1)
+    return np.asarray(both.reshape(len(later), -1))
+
+
+def _over_steps(model: Solved, start: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """(T, P) u_t, and the sum of lambda_t."""
+    system, gamma = model.system, model.rows.gamma
+    u, total = np.zeros_like(model.w), np.zeros(model.w.shape[1])
+    pushed = np.zeros_like(total)
+    for t in range(len(u)):
+        found = system.gathered(start[t]) + pushed
+        total += found
+        u[t] = system.known(found)
+        pushed = gamma * (system.carried.T @ u[t])
+    return u, total
+
+
+def _until_the_end(model: Solved, start: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """(1, P) the sum of all u_t, and that of lambda_t, where steps are alike."""
+    from scipy.linalg import solve
+
+    system, gamma = model.system, model.rows.gamma
+    g = system.gathered(start.sum(axis=0))
+    total = solve(np.eye(len(g)) - gamma * model.step.T, g)
+    return system.known(total)[None], total
+
+
+def per_episode(
+    rows: Rows, basis: Bumps, errors: Errors, estimates: Sequence[Sequence[FloatArray]], n: int
+) -> list[OfEpisodes]:
+    """Influences of each episode on some estimates, each of which has a form for the rows of each fold."""
+    by_row = np.empty((len(estimates), rows.n))
+    pooled = len(errors.after) == 1  # all actions as one
+    for chunk in chunks(rows, basis):
+        fold = rows.fold[chunk.rows]
+        action = np.zeros_like(fold) if pooled else rows.log.actions[chunk.rows]
+        missed = errors.on(rows, chunk, action)
+        found = by_row[:, chunk.rows]
+        for k, a, own in groups(fold, action):
+            phi, off = chunk.phi[own], missed[own]
+            for number, forms in enumerate(estimates):
+                found[number, own] = np.einsum("ir,ir->i", phi @ forms[k][a], off)
+    first = rows.log.offsets[:-1]
+    return [OfEpisodes(n * np.add.reduceat(one, first)) for one in by_row]
+
+
+# --------------------------------------------------------------------------------------------------------
 
 MOST_RIDGES = 8
 SIZE = 100

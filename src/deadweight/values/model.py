@@ -11,15 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deadweight.basics.arithmetic import divide, sums_by
-from deadweight.basics.memory import require_table
 from deadweight.errors import OptionError
-from deadweight.log.features import require_labels
+from deadweight.log.columns import require_labels
 from deadweight.log.interface import require_log
 from deadweight.log.trajectories import Trajectories
 from deadweight.mdp.tabular import TabularMDP
@@ -27,8 +25,103 @@ from deadweight.sums import kernel
 from deadweight.sums.blocks import Block
 from deadweight.sums.reduction import reduce_log
 from deadweight.sums.summaries import KeyedSums
+from deadweight.tools.arithmetic import divide, sums_by
+from deadweight.tools.limits import require, require_table
 from deadweight.typing import BoolArray, FloatArray, IntArray
-from deadweight.values.model_rows import ModelRows
+
+if TYPE_CHECKING:
+    from deadweight.mdp.tabular import Sparse
+
+
+# --------------------------------------------------------------------------------------------------------
+# The rows of a fitted model: counts of transitions, with what unseen pairs borrow, as sparse probabilities.
+#
+# Everything is done on flat arrays of the distinct (s, a, s'), sorted; a matrix is made once, at the end.
+
+# Bytes of an entry of a sparse matrix while it is added up: value, place, and both once more.
+ENTRY = 32
+
+
+@dataclass(frozen=True, eq=False)
+class ModelRows:
+    """Transitions of (S, A) pairs, by key (s * A + a) * (S + 1) + s', s' = S for termination.
+
+    Attributes:
+      moves: their number and, where transitions have discounts of their own, the sums of these.
+      n_states, n_actions: S and A.
+    """
+
+    moves: KeyedSums
+    n_states: int
+    n_actions: int
+
+    @property
+    def pairs(self) -> IntArray:
+        """The pair of each transition."""
+        pairs: IntArray = self.moves.keys // (self.n_states + 1)
+        return pairs
+
+    @property
+    def totals(self) -> FloatArray:
+        """(S * A,) number of transitions of each pair."""
+        return sums_by(self.pairs, self.moves.sums[0], self.n_states * self.n_actions)
+
+    def pooled(self) -> ModelRows:
+        """Those in which an unseen pair has the transitions of its state, all actions together."""
+        unseen = np.flatnonzero(self.totals == 0)
+        if not unseen.size:
+            return self
+        width = self.n_states + 1
+        pairs, after = np.divmod(self.moves.keys, width)
+        borrowed = KeyedSums.of(pairs // self.n_actions * width + after, *self.moves.sums)
+        states = unseen // self.n_actions
+        first, last = (np.searchsorted(borrowed.keys, at * width) for at in (states, states + 1))
+        lengths = last - first
+        require(
+            ENTRY * (float(lengths.sum()) + len(pairs)),
+            f"A model in which {unseen.size:,} pairs never seen behave like their states",
+            'Use fewer, coarser states and actions, or unseen="terminate".',
+        )
+        begins = np.cumsum(lengths) - lengths
+        at = np.repeat(first - begins, lengths) + np.arange(int(lengths.sum()))
+        keys = np.repeat(unseen * width, lengths) + borrowed.keys[at] % width
+        return self._with(keys, borrowed.sums[:, at])
+
+    def ended(self) -> ModelRows:
+        """Those in which a pair without any successor ends; no discount is left of it."""
+        rest = np.flatnonzero(self.totals == 0)
+        if not rest.size:
+            return self
+        sums = np.zeros((len(self.moves.sums), rest.size))
+        sums[0] = 1.0
+        return self._with(rest * (self.n_states + 1) + self.n_states, sums)
+
+    def _with(self, keys: IntArray, sums: FloatArray) -> ModelRows:
+        """These and others, whose keys are not among them."""
+        every = np.concatenate([self.moves.keys, keys])
+        order = np.argsort(every, kind="stable")
+        both = np.concatenate([self.moves.sums, sums], axis=1)[:, order]
+        return ModelRows(KeyedSums(every[order], both), self.n_states, self.n_actions)
+
+    def matrix(self, totals: FloatArray) -> Sparse:
+        """(S * A, S + 1) what is last in the sums, over the totals of the pairs; without zeros."""
+        from scipy import sparse
+
+        pairs, columns = np.divmod(self.moves.keys, self.n_states + 1)
+        shares: FloatArray = (1.0 / totals)[pairs] * self.moves.sums[-1]
+        there: BoolArray = shares != 0
+        if not there.all():
+            pairs, columns, shares = pairs[there], columns[there], shares[there]
+        ends = np.zeros(self.n_states * self.n_actions + 1, dtype=np.int64)
+        np.cumsum(np.bincount(pairs, minlength=len(ends) - 1), out=ends[1:])
+        shape = (len(ends) - 1, self.n_states + 1)
+        kind = np.int32 if max(*shape, len(shares)) < 2**31 else np.int64
+        made: Any = sparse.csr_array((shares, columns.astype(kind), ends.astype(kind)), shape=shape)
+        made.has_canonical_format = True  # keys are sorted and distinct
+        return made  # type: ignore[no-any-return]
+
+
+# --------------------------------------------------------------------------------------------------------
 
 UNSEEN = ("pool", "terminate", "mean")
 SMOOTHING = 1e-9
@@ -286,3 +379,93 @@ def _ending(kept: Any, spread: FloatArray | None) -> Any:
     missing = 1.0 - np.asarray(kept.sum(axis=1)) - (0.0 if spread is None else columns * spread)
     place = (np.arange(pairs), np.full(pairs, columns - 1))
     return sparse.csr_array(kept + sparse.csr_array((np.maximum(missing, 0.0), place), kept.shape))
+
+
+# --------------------------------------------------------------------------------------------------------
+# Layout: which entry of a table by transition a logged step is.
+#
+# Entries are the distinct logged (s, a, s'); after them come the pairs, for steps of which nobody knows where
+# they led, and one entry for padding.
+
+# With no more cells than this, (s, a, s') is looked up in a table of all of them; else among the sorted keys.
+MOST_CELLS = 1 << 22
+
+
+class Layout:
+    """Which derivatives concern which logged transition.
+
+    Besides the logged (s, a, s') there are, for the unseen actions of s that borrow its pooled transitions,
+    the distinct logged (s, s').
+    """
+
+    def __init__(self, counts: Counts, unseen: str) -> None:
+        n_states, n_actions = counts.n_states, counts.n_actions
+        self.keys, self.number = counts.transitions.keys, counts.transitions.sums[0]
+        self.discount = counts.transitions.sums[-1]  # the number itself, unless transitions have discounts
+        self.n_states, self.n_actions = n_states, n_actions
+        self.pair, self.after = np.divmod(self.keys, n_states + 1)
+        self.visits = counts.visits()
+        self.moves = sums_by(self.pair, self.number, n_states * n_actions).reshape(n_states, n_actions)
+        state = self.pair // n_actions
+        pooled, self.pooled = _distinct(state * (n_states + 1) + self.after, n_states * (n_states + 1))
+        self.pooled_state, self.pooled_after = np.divmod(pooled, n_states + 1)
+        pool = unseen == "pool"
+        self.borrows_reward = (self.visits == 0) & pool
+        self.borrows_moves = (self.moves == 0) & pool
+
+    @property
+    def size(self) -> int:
+        """Number of entries."""
+        return len(self.keys) + self.n_states * self.n_actions + 1
+
+    def lent(self, f: FloatArray) -> FloatArray:
+        """(..., S) what the unseen actions of each state have together, of (..., S * A)."""
+        cells = f.reshape(*f.shape[:-1], *self.moves.shape)
+        by_state: FloatArray = np.where(self.borrows_moves, cells, 0.0).sum(axis=-1)
+        return by_state
+
+    @cached_property
+    def cells(self) -> IntArray | None:
+        """(S * A * (S + 2),) the entry of each pair and successor: a state, the end, nobody knows.
+
+        None where there would be too many. A transition that was not seen is one of another fold, which
+        nobody asks for.
+        """
+        pairs, width = self.n_states * self.n_actions, self.n_states + 2
+        if pairs * width > MOST_CELLS:
+            return None
+        table = np.full((pairs, width), self.size - 1, dtype=np.int64)
+        table[self.pair, self.after] = np.arange(len(self.keys))
+        table[:, -1] = len(self.keys) + np.arange(pairs)
+        return table.reshape(-1)
+
+    def on(self, block: Block) -> IntArray:
+        """(m, H) the entry of each step; looked up once."""
+        return block.once(self, self._place)
+
+    def _place(self, block: Block) -> IntArray:
+        pairs, after = pairs_of(block, self.n_actions), successors(block, self.n_states)
+        if self.cells is not None:
+            place: IntArray = block.look_up(
+                self.cells, pairs * (self.n_states + 2) + np.where(after < 0, self.n_states + 1, after)
+            )
+        else:
+            at = np.searchsorted(self.keys, pairs * (self.n_states + 1) + np.maximum(after, 0))
+            place = np.where(after >= 0, np.minimum(at, len(self.keys) - 1), len(self.keys) + pairs)
+        if block.alive is not None:
+            place[~block.alive] = self.size - 1
+        return place
+
+
+def _distinct(keys: IntArray, cells: int) -> tuple[IntArray, IntArray]:
+    """The distinct keys, sorted, and the place of each key among them; by a table where that is small."""
+    if cells > MOST_CELLS:
+        return np.unique(keys, return_inverse=True)
+    seen = np.zeros(cells, dtype=bool)
+    seen[keys] = True
+    return np.flatnonzero(seen), (np.cumsum(seen) - 1)[keys]
+
+
+def pairs_of(block: Block, n_actions: int) -> IntArray:
+    """(m, H) the pair of each step; with a single action all actions count as one."""
+    return block.pairs(n_actions) if n_actions > 1 else block.states

@@ -1,1 +1,0 @@
-"""Small things that know nothing of logs: arithmetic, files written whole, limits of memory and threads."""

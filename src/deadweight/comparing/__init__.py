@@ -1,1 +1,0 @@
-"""Comparing: several policies on one log, with differences that hold all at once."""

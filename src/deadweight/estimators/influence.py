@@ -1,0 +1,364 @@
+"""The full influence of an episode: on the sums of an estimate, and on the model whose values it uses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeGuard
+
+import numpy as np
+
+from deadweight.estimators.direct import Together
+from deadweight.estimators.product import Family, Normalised, ProductFamily, ProductSums
+from deadweight.question.question import Values
+from deadweight.sums.blocks import Block, Field, Folds, powers
+from deadweight.sums.running import Running, scale
+from deadweight.sums.summaries import ColumnSums, common_shift, common_unit
+from deadweight.sums.weighting import WeightedBlock
+from deadweight.tools.arithmetic import sums_by
+from deadweight.typing import BoolArray, FloatArray, IntArray
+
+# --------------------------------------------------------------------------------------------------------
+# Starts: the derivative of an estimate by the action values that it uses, as sums over episodes.
+#
+# A product estimator is linear in Q: a term weighs minus Q_t(s, a) of the step, or a fixed mean over actions
+# of Q_t(s, .), such as V_t(s) or the advantage of a dropped step. The derivative is therefore the sum of the
+# weights of all cells with the same step, state and action, over the normaliser of the term; sums merge, and
+# `model_influence.py` does the rest.
+
+
+@dataclass(frozen=True, eq=False)
+class QUse:
+    """One way in which the terms of a group use the action values.
+
+    Attributes:
+      group: which group of terms of the maker, by number.
+      along: (S, A) the term adds sum_a along(s, a) Q_t(s, a); None: it subtracts Q_t(s, a) itself.
+      later: Q of the next step instead, times gamma.
+    """
+
+    group: int
+    along: FloatArray | None = None
+    later: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The cells of a block in which a use happens: weights (m, C), state or pair (m, C), where."""
+
+    weights: Running
+    index: IntArray
+    where: BoolArray | None
+
+    def times(self, discount: FloatArray) -> Cells:
+        """The same with weights times the discount of each row."""
+        weights = Running(self.weights.values * discount, self.weights.exponents)
+        return Cells(weights, self.index, self.where)
+
+
+class UsesQ(Protocol):
+    """A maker of terms that use action values (optional)."""
+
+    @property
+    def n_groups(self) -> int:
+        """How many groups of terms it makes."""
+        ...
+
+    @property
+    def uses(self) -> Sequence[QUse]:
+        """How they use action values."""
+        ...
+
+    def used(self, block: WeightedBlock) -> Sequence[Cells]:
+        """In which cells, one for each use."""
+        ...
+
+
+class SumsStarts(Protocol):
+    """A maker whose uses of action values are summed on a walk of its own (optional)."""
+
+    def start_sums(self, block: Block) -> Sequence[StartSums] | None:
+        """The sums of each use; None where the walk does not take the block."""
+        ...
+
+
+# There are hundreds of makers, and looking for a method is far quicker than `isinstance` of a protocol.
+def uses_q(maker: object) -> TypeGuard[UsesQ]:
+    """Whether a maker's terms use action values."""
+    return hasattr(maker, "used") and hasattr(maker, "uses")
+
+
+def _sums_starts(maker: object) -> TypeGuard[SumsStarts]:
+    return hasattr(maker, "start_sums")
+
+
+@dataclass(frozen=True, eq=False)
+class StartSums:
+    """Weights by step and place, in units of 2**shift for each step; merges.
+
+    Where a place has a single step, `column` says which, and there is one sum a place.
+    """
+
+    shift: IntArray  # (C,)
+    sums: FloatArray  # (C, places), or (places,)
+    column: IntArray | None = None  # (places,)
+
+    @classmethod
+    def of_rows(cls, cells: Cells, column: IntArray) -> StartSums:
+        """Of a block in which each place has a step of its own."""
+        weights = cells.weights.among(cells.where)
+        shift = common_shift(weights)
+        w = weights.relative_to(shift)
+        index = cells.index if cells.where is None else np.where(cells.where, cells.index, 0)
+        return cls(shift, sums_by(index.ravel(), w.ravel(), len(column)), column)
+
+    @classmethod
+    def of(cls, cells: Cells, places: int) -> StartSums:
+        """Of a block."""
+        weights = cells.weights.among(cells.where)
+        shift = common_shift(weights)
+        w = weights.relative_to(shift)
+        columns = w.shape[1]
+        index = cells.index + np.arange(columns) * places
+        if cells.where is not None:
+            index = np.where(cells.where, index, 0)
+        # Transposed, so that matrices that lie step by step are read in the order of memory.
+        sums = sums_by(index.T.ravel(), w.T.ravel(), columns * places)
+        return cls(shift, sums.reshape(columns, places))
+
+    def merge(self, other: StartSums) -> StartSums:
+        """Both together, in the larger unit of the two."""
+        longer, shorter = (self, other) if len(self.shift) >= len(other.shift) else (other, self)
+        columns = len(shorter.shift)
+        shift, to_longer, to_shorter = common_unit(longer.shift[:columns], shorter.shift)
+        if longer.column is not None:
+            rest = np.ones(len(longer.shift) - columns)
+            first = np.concatenate([np.broadcast_to(to_longer, columns), rest])
+            second = np.concatenate([np.broadcast_to(to_shorter, columns), rest])
+            at = np.minimum(longer.column, len(longer.shift) - 1)
+            both = longer.sums * first[at] + shorter.sums * second[at]
+            return StartSums(np.concatenate([shift, longer.shift[columns:]]), both, longer.column)
+        head = (longer.sums[:columns].T * to_longer + shorter.sums.T * to_shorter).T
+        return StartSums(
+            np.concatenate([shift, longer.shift[columns:]]), np.concatenate([head, longer.sums[columns:]])
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Starts:
+    """The sums of all uses; merges."""
+
+    tables: tuple[StartSums, ...]
+
+    def merge(self, other: Starts) -> Starts:
+        """Both together."""
+        return Starts(tuple(a.merge(b) for a, b in zip(self.tables, other.tables, strict=True)))
+
+
+class StartFamily:
+    """The starts of a product estimator.
+
+    Args:
+      family: the estimator.
+      shape: (S, A).
+      folds: of a cross-fitted model; None where there is one model.
+      times: (S,) the only step of each state, where rows are states; None: any state may be at any step.
+    """
+
+    def __init__(
+        self,
+        family: ProductFamily,
+        shape: tuple[int, ...],
+        folds: Folds | None = None,
+        times: IntArray | None = None,
+    ) -> None:
+        self.family, self.shape, self.folds, self.times = family, shape, folds, times
+
+    @property
+    def key(self) -> Hashable:
+        """Those of one estimator."""
+        return ("starts", self.family.key)
+
+    def summarise(self, block: Block) -> Starts:
+        """The sums of a block."""
+        n_states, n_actions = self.shape
+        count = 1 if self.folds is None else self.folds.count
+        fold_of = None if self.folds is None else self.folds(block)[:, None]
+        tables: list[StartSums] = []
+        weighted = self.family.weighting.on(block)
+        for maker in self.family.makers:
+            if not uses_q(maker):
+                continue
+            walked = maker.start_sums(block) if _sums_starts(maker) and self.folds is None else None
+            if walked is not None:
+                tables += walked
+                continue
+            cells = maker.used(weighted)
+            for use, found in zip(maker.uses, cells, strict=True):
+                places = n_states * n_actions if use.along is None else n_states
+                if block.before is not None:
+                    found = found.times(block.before)
+                if block.during is not None and use.later:
+                    found = found.times(block.during)
+                if fold_of is not None:
+                    found = Cells(found.weights, found.index + fold_of * places, found.where)
+                if self.times is None:
+                    tables.append(StartSums.of(found, count * places))
+                else:
+                    tables.append(StartSums.of_rows(found, np.repeat(self.times, places // n_states)))
+        return Starts(tuple(tables))
+
+    def finish(
+        self, starts: Starts, sums: ProductSums, weighted: bool
+    ) -> Sequence[Start] | Sequence[FloatArray]:
+        """The start of each fold's model; `sums` are those of the estimator itself.
+
+        Where rows are states it is one table, (S, A): each row has a single step.
+        """
+        family, tables = self.family, list(starts.tables)
+        end, parts = len(sums.groups), []
+        for maker in reversed(family.makers):
+            if not uses_q(maker):
+                break  # makers that use Q come last
+            end -= maker.n_groups
+            for use in reversed(maker.uses):
+                scaled = self._scaled(tables.pop(), sums.groups[end + use.group], weighted)
+                parts.append((use, *scaled))
+        if self.times is not None:
+            return [sum((self._by_row(use, table) for use, table, _ in parts), start=np.zeros(self.shape))]
+        count = 1 if self.folds is None else self.folds.count
+        return [Start(parts, k, count, family.gamma) for k in range(count)]
+
+    def _by_row(self, use: QUse, table: FloatArray) -> FloatArray:
+        """(S, A) what one use adds to the derivative by q of each row."""
+        return -table.reshape(self.shape) if use.along is None else table[:, None] * use.along
+
+    def _scaled(
+        self, table: StartSums, group: ColumnSums, weighted: bool
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """(C, places) the weights over their normaliser, discounted; (places,) of rows.
+
+        Where they are not multiplied yet, the second is what each step is to be multiplied by.
+        """
+        columns = len(table.shift)
+        if table.column is not None:
+            factor = powers(self.family.gamma, columns) / group.n
+            shift = table.shift
+            if weighted:
+                on = Normalised(group, self.family.gamma, self.family.finished)
+                factor, shift = on.slope[:columns] / group.n, shift - group.shift[:columns]
+            return table.sums * scale(factor, shift)[np.minimum(table.column, columns - 1)], None
+        if not weighted:
+            discounted = scale(table.sums.T, table.shift).T * powers(self.family.gamma, columns)[:, None]
+            return discounted / group.n, None
+        on = Normalised(group, self.family.gamma, self.family.finished)
+        return table.sums, scale(on.slope[:columns], table.shift - group.shift[:columns]) / group.n
+
+
+class Start:
+    """start_t(s, a) of one model."""
+
+    def __init__(
+        self,
+        parts: Sequence[tuple[QUse, FloatArray, FloatArray | None]],
+        fold: int,
+        folds: int,
+        gamma: float,
+    ) -> None:
+        self._parts, self._gamma = [], gamma
+        for use, table, factor in parts:
+            places = table.shape[1] // folds
+            self._parts.append((use, table[:, fold * places : (fold + 1) * places], factor))
+
+    def __call__(self, t: int) -> FloatArray | None:
+        """(S, A); None where it is zero."""
+        total: FloatArray | None = None
+        for use, table, factor in self._parts:
+            at = t - use.later
+            if not 0 <= at < len(table):
+                continue
+            one = self._one(use, table[at] if factor is None else table[at] * factor[at])
+            total = one if total is None else total + one
+        return total
+
+    def total(self, steps: int) -> FloatArray | None:
+        """(S * A,) the sum over the first steps; None where it is zero."""
+        total: FloatArray | None = None
+        for use, table, factor in self._parts:
+            some = slice(max(0, steps - use.later))
+            weights = (
+                table[some].sum(axis=0) if factor is None else np.einsum("c,cp->p", factor[some], table[some])
+            )
+            one = self._one(use, weights)
+            total = one if total is None else total + one
+        return total
+
+    def _one(self, use: QUse, weights: FloatArray) -> FloatArray:
+        if use.along is None:
+            return -weights
+        one: FloatArray = ((self._gamma if use.later else 1.0) * weights[:, None] * use.along).ravel()
+        return one
+
+
+# --------------------------------------------------------------------------------------------------------
+
+Influence = Callable[[Block], FloatArray]
+
+
+def no_influence(block: Block) -> FloatArray:
+    """(m,) zeros: of what no episode moves."""
+    return np.zeros(block.n)
+
+
+def starts_of(family: Family, values: Values[Field], shape: tuple[int, int]) -> StartFamily | None:
+    """What is to be summed for the influence of the model, of (S, A) pairs; None where none is fitted."""
+    if not values.fits or not isinstance(family, ProductFamily):
+        return None
+    if not any(uses_q(maker) for maker in family.makers):
+        return None
+    return StartFamily(family, shape, values.folds, values.times)
+
+
+@dataclass(frozen=True, eq=False)
+class WithModel:
+    """What the influence of one estimate is made of.
+
+    Attributes:
+      own: the influence on the estimate with the model as it is.
+      sums: behind the estimate.
+      weighted: whether it is self-normalised.
+      starts: the family of its starts, with their sums.
+      fits: the models, `FittedModel` or `RowValues`.
+    """
+
+    own: Influence
+    sums: ProductSums
+    weighted: bool
+    starts: tuple[StartFamily, Starts]
+    fits: Sequence[Any]
+
+
+def full_influences(estimates: Sequence[WithModel]) -> list[Influence]:
+    """The influences on some estimates and on their models; each model is gone through once."""
+    parts: list[list[Influence]] = [[one.own] for one in estimates]
+    by_model: dict[Any, list[tuple[int, Any]]] = {}
+    for number, one in enumerate(estimates):
+        family, found = one.starts
+        for fitted, start in zip(one.fits, family.finish(found, one.sums, one.weighted), strict=True):
+            by_model.setdefault(fitted, []).append((number, start))
+    for fitted, some in by_model.items():
+        n, starts = estimates[some[0][0]].sums.plain.n, [start for _, start in some]
+        for (number, _), influence in zip(some, fitted.influences(starts, n), strict=True):
+            parts[number].append(influence)
+    return [Together(tuple(some)) for some in parts]
+
+
+def full_influence(
+    own: Influence,
+    sums: ProductSums,
+    weighted: bool,
+    starts: tuple[StartFamily, Starts],
+    fits: Sequence[Any],
+) -> Influence:
+    """The same on one estimate; see `WithModel`."""
+    return full_influences([WithModel(own, sums, weighted, starts, fits)])[0]

@@ -1,0 +1,436 @@
+r"""Logged probabilities against what was done.
+
+If action a has probability p(a | s) then a share h of the visits to s should take it, where h is the harmonic
+mean of the probabilities logged with a: :math:`E[1_a / p] = 1` also where p depends on more than the state.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from deadweight.errors import PolicyError, TooLarge, did_you_mean, how_many
+from deadweight.io.doctor_case import Case, named
+from deadweight.io.schema import Check, Found, show
+from deadweight.log.labels import in_the_words_of, plain
+from deadweight.log.trajectories import episode_of_rows
+from deadweight.sums.old_policies import SAME, Confounding, old_policies, slope_sums
+from deadweight.sums.pairs import PolicyPair
+from deadweight.tools.arithmetic import divide, sums_by
+from deadweight.typing import BoolArray, FloatArray, Labels
+
+FALSE_ALARMS = 1e-3
+SMALL = 1e-3
+BIG_RATIO = 100.0
+VARIES = 0.01
+
+
+def one_everywhere(case: Case) -> Found | None:
+    """Probability 1 in every row."""
+    values = case.table.numbers("behaviour_prob").values
+    if values.min() < 1:
+        return None
+    return Found(
+        f"{case.table.called('behaviour_prob')} is 1 in every row: a behaviour policy without any chance "
+        "shows nothing about other actions.",
+        "Log the probability with which the action was drawn, or estimate it from counts (--behaviour "
+        "counts).",
+    )
+
+
+def certain_but_not(case: Case) -> Found | None:
+    """Probability 1 in a state where other actions were taken too."""
+    log, p = case.log, _propensities(case)
+    if p.min() >= 1:
+        return None
+    several = case.seen.actions_seen > 1
+    wrong = (p >= 1) & several[log.states]
+    if not wrong.any():
+        return None
+    rows = case.rows(wrong)
+    return Found(
+        f"behaviour_prob is 1 in {case.table.rows(rows)}, where other actions were taken in the same state.",
+        "Log the probability with which the action was drawn.",
+        rows,
+    )
+
+
+def against_counts(case: Case) -> Found | None:
+    """Actions taken far more or less often than their probabilities say."""
+    p = _propensities(case)
+    if p.min() >= 1:
+        return None
+    seen, share = case.seen, _harmonic_means(case, p)
+    visits = seen.visits[seen.state]
+    variance = visits * share * (1 - share)
+    enough = variance >= 5
+    if not enough.any():
+        return None
+    z = np.where(enough, (seen.count - visits * share) / np.sqrt(np.where(enough, variance, 1.0)), 0.0)
+    # The normal tail beyond x is below exp(-x^2 / 2): one false alarm in a thousand logs, however many cells.
+    limit = np.sqrt(2 * np.log(2 * enough.sum() / FALSE_ALARMS))
+    off = np.abs(z) > limit
+    if not off.any():
+        return None
+    worst = int(np.argmax(np.abs(z)))
+    s, a, times, of = seen.state[worst], seen.action[worst], seen.count[worst], visits[worst]
+    return Found(
+        f"Found {how_many(int(off.sum()), 'pair')} of state and action taken more or less often than "
+        f"logged: in state {show(case.log.state_labels[s])} action {show(case.log.action_labels[a])} was "
+        f"taken {times:,} of {of:,} times ({times / of:.1%}) at a logged probability of {share[worst]:.1%}.",
+        "Check that the column belongs to the action taken and to this policy; or use counts (--behaviour "
+        "counts).",
+        case.rows(off[seen.of_step]),
+    )
+
+
+def sums(case: Case) -> Found | None:
+    """Probabilities of one state that do not add up, where they are the same at every visit."""
+    p = _propensities(case)
+    seen = case.seen
+    steady = seen.sums_of_states(_varying(case, p).astype(np.float64)) == 0
+    total = seen.sums_of_states(_harmonic_means(case, p))
+    complete = seen.actions_seen == seen.n_actions
+    off = steady & (seen.visits > 0) & ((total > 1 + VARIES) | (complete & (total < 1 - VARIES)))
+    if p.min() >= 1 or not off.any():
+        return None
+    s = int(np.flatnonzero(off)[0])
+    return Found(
+        "The probabilities of a state's actions should sum to 1; they do not in state "
+        f"{named(case.log.state_labels, off)} (sum {total[s]:.4g} in the first).",
+        "Check how the probabilities were computed; rows of a softmax sum to 1.",
+        case.rows(off[case.log.states]),
+    )
+
+
+def depends_on_more(case: Case) -> Found | None:
+    """Probabilities that vary within a pair of state and action."""
+    varying = _varying(case, _propensities(case))
+    if not varying.any():
+        return None
+    first = int(np.flatnonzero(varying)[0])
+    s, a = case.seen.state[first], case.seen.action[first]
+    return Found(
+        f"behaviour_prob varies within {how_many(int(varying.sum()), 'pair')} of state and action, for "
+        f"example state {show(case.log.state_labels[s])}, action {show(case.log.action_labels[a])}: the "
+        "behaviour policy saw more than the state, or changed over time.",
+        "Nothing to do for weights from the column; a table pi_b per state would be an average.",
+    )
+
+
+def very_small(case: Case) -> Found | None:
+    """Probabilities so small that one step decides."""
+    p = _propensities(case)
+    small = p < SMALL
+    if not small.any():
+        return None
+    rows = case.rows(small)
+    return Found(
+        f"behaviour_prob is below {SMALL:g} in {how_many(len(rows), 'row')} (smallest {p.min():.3g}), "
+        f"first {case.table.rows(rows)}: such a step can weigh a thousand others.",
+        "Check for rounding; else expect wide intervals.",
+        rows,
+    )
+
+
+def target_always_zero(case: Case) -> Found | None:
+    """A target policy that never does what was done."""
+    if case.table.numbers("target_prob").values.any():
+        return None
+    return Found(
+        f"{case.table.called('target_prob')} is 0 in every row: nothing in this log tells what that policy "
+        "is worth.",
+        "Check that the column is the probability of the logged action under the new policy.",
+    )
+
+
+def same_policies(case: Case) -> Found | None:
+    """Target and behaviour are one."""
+    if not np.array_equal(
+        case.table.numbers("behaviour_prob").values, case.table.numbers("target_prob").values
+    ):
+        return None
+    return Found(
+        "target_prob equals behaviour_prob in every row: the value is the mean return.",
+        "Check that target_prob is that of the new policy.",
+    )
+
+
+def big_ratios(case: Case) -> Found | None:
+    """Steps that multiply an episode's weight by a hundred and more."""
+    ratios = case.ratios
+    if ratios is None or ratios.max() <= BIG_RATIO:
+        return None
+    rows = case.rows(ratios > BIG_RATIO)
+    return Found(
+        f"The policies differ by a factor of more than {BIG_RATIO:g} (up to {ratios.max():.3g}) in "
+        f"{how_many(len(rows), 'row')}, first {case.table.rows(rows)}.",
+        "Expect wide intervals; prefer self-normalised, doubly robust or state-based estimators.",
+        rows,
+    )
+
+
+def weightless(case: Case) -> Found | None:
+    """Episodes that the target policy would never produce."""
+    ratios = case.ratios
+    if ratios is None or not ratios.any():
+        return None
+    alive = np.minimum.reduceat(ratios, case.log.offsets[:-1]) > 0
+    if alive.mean() >= 0.05:
+        return None
+    return Found(
+        f"Only {how_many(int(alive.sum()), 'episode')} of {len(alive):,} could have come from the target "
+        "policy; all others get weight 0.",
+        "Evaluate a policy with some randomness, or use per-decision, state-based or model-based estimators.",
+    )
+
+
+def _propensities(case: Case) -> FloatArray:
+    p = case.log.propensities
+    assert p is not None  # the checks below need the column
+    return p
+
+
+def _harmonic_means(case: Case, p: FloatArray) -> FloatArray:
+    """(pairs,) of the probabilities logged for each pair."""
+    return np.asarray(case.seen.count / case.seen.sums(1 / p))
+
+
+def _varying(case: Case, p: FloatArray) -> BoolArray:
+    """(pairs,) whether the probability differs between visits."""
+    order = np.argsort(case.seen.of_step, kind="stable")
+    starts = np.cumsum(case.seen.count) - case.seen.count
+    spread = np.maximum.reduceat(p[order], starts) - np.minimum.reduceat(p[order], starts)
+    return np.asarray(spread > VARIES)
+
+
+LOGGED = ("behaviour_prob",)
+BY_STATE = (*LOGGED, "state")
+PROBABILITY_CHECKS: tuple[Check[Case], ...] = (
+    Check("DW421", "warning", "Behaviour probability 1 everywhere", LOGGED, one_everywhere),
+    Check("DW422", "warning", "Certain, but other actions were taken", BY_STATE, certain_but_not),
+    Check("DW423", "warning", "Probabilities that disagree with counts", BY_STATE, against_counts),
+    Check("DW424", "warning", "Probabilities that do not sum to one", BY_STATE, sums),
+    Check("DW425", "info", "Behaviour that depends on more than the state", BY_STATE, depends_on_more),
+    Check("DW426", "warning", "Very small probabilities", LOGGED, very_small),
+    Check("DW427", "warning", "Target probability 0 everywhere", ("target_prob",), target_always_zero),
+    Check(
+        "DW428", "info", "Target and behaviour are the same", ("behaviour_prob", "target_prob"), same_policies
+    ),
+    Check("DW429", "warning", "Extreme ratios", (), big_ratios),
+    Check("DW430", "warning", "Hardly any episode has weight", (), weightless),
+)
+
+
+# --------------------------------------------------------------------------------------------------------
+# The policy to be evaluated against the log: does it know the same states, and do what was done there?
+
+ENOUGH = 1e-9
+
+
+def labels_of_other_type(case: Case) -> Found | None:
+    """States (or actions) whose types keep them apart though they look alike, such as days and their text."""
+    assert case.target is not None
+    if isinstance(case.pair, PolicyPair):  # numbers match text as they are written
+        return None
+    for what, ours, theirs in (
+        ("state", case.log.state_labels, case.target.state_labels),
+        ("action", case.log.action_labels, case.target.action_labels),
+    ):
+        if theirs is None or _names(ours, as_text=False) & _names(theirs, as_text=False):
+            continue
+        if _names(ours, as_text=True) & _names(theirs, as_text=True):
+            return Found(
+                f"The policy calls its {what}s {show(theirs[0])} ({type(plain(theirs[0])).__name__}) and "
+                f"the log {show(ours[0])} ({type(plain(ours[0])).__name__}): no {what} is the same in both.",
+                f"Write the {what}s of both as text, or both as numbers.",
+                columns=NEEDS,
+            )
+    return None
+
+
+def does_not_fit(case: Case) -> Found | None:
+    """A visited state or a logged action that the policy does not know."""
+    if not isinstance(case.pair, PolicyError):
+        return None
+    return Found(case.pair.problem.replace("pi_e", "The policy"), case.pair.fix.replace("pi_e", "the policy"))
+
+
+def too_large(case: Case) -> Found | None:
+    """A table of the log's and the policy's states and actions that no memory holds."""
+    if not isinstance(case.pair, TooLarge):
+        return None
+    return Found(case.pair.problem, case.pair.fix, columns=NEEDS)
+
+
+def acts_where_never_logged(case: Case) -> Found | None:
+    """Probability on actions that were never taken in a visited state."""
+    pair = case.pair
+    if not isinstance(pair, PolicyPair) or pair.pi_e is None:
+        return None
+    counts = np.zeros_like(pair.pi_e)
+    counts[case.seen.state, case.seen.action] = case.seen.count
+    visits = counts.sum(axis=1)
+    unseen = np.where((counts == 0) & (visits > 0)[:, None], pair.pi_e, 0.0)
+    mass = unseen.sum(axis=1)
+    states = np.flatnonzero(mass > ENOUGH)
+    if not states.size:
+        return None
+    s = int(states[np.argmax(mass[states] * visits[states])])
+    a = int(np.argmax(unseen[s]))
+    share = float((mass * visits).sum() / visits.sum())
+    return Found(
+        f"In {len(states):,} of {int((visits > 0).sum()):,} visited states the policy takes actions that "
+        f"were never logged there, {share:.1%} of its choices: for example action "
+        f"{show(pair.action_labels[a])} in state {show(pair.state_labels[s])} with probability "
+        f"{unseen[s, a]:.3g} ({how_many(int(visits[s]), 'visit')}).{_meant(case, pair.action_labels[a])}",
+        "Restrict the policy to what was done, or accept that the effect of those actions cannot be seen.",
+        case.rows(np.isin(case.log.states, states)),
+    )
+
+
+def _meant(case: Case, action: object) -> str:
+    """The action of the log that an action which nobody ever took may be a misspelling of."""
+    known = [str(plain(label)) for label in case.log.action_labels]
+    return "" if str(plain(action)) in known else did_you_mean(str(plain(action)), known)
+
+
+def unvisited(case: Case) -> Found | None:
+    """States that only the policy knows."""
+    assert case.target is not None
+    labels = case.target.state_labels
+    if labels is None:
+        return None
+    visited = case.log.state_labels[case.seen.visits > 0]
+    seen = _names(visited, as_text=False)
+    extra = np.array([label not in seen for label in in_the_words_of(visited, labels)], dtype=bool)
+    if not extra.any():
+        return None
+    return Found(
+        f"{int(extra.sum()):,} of the policy's {how_many(len(labels), 'state')} "
+        f"{'was' if extra.sum() == 1 else 'were'} never visited: "
+        f"{named(labels, extra)}.",
+        "Nothing to do if that is so; check their spelling.",
+    )
+
+
+def _names(labels: Labels, as_text: bool) -> set[object]:
+    return {str(plain(label)) if as_text else plain(label) for label in labels}
+
+
+NEEDS = ("target", "state")
+TARGET_CHECKS: tuple[Check[Case], ...] = (
+    Check(
+        "DW501",
+        "error",
+        "Policy and log name things in different types",
+        NEEDS,
+        labels_of_other_type,
+    ),
+    Check("DW502", "error", "The policy does not know the log", NEEDS, does_not_fit),
+    Check("DW505", "error", "Policy and log too large together", NEEDS, too_large),
+    Check(
+        "DW503",
+        "warning",
+        "The policy takes actions that were never logged there",
+        NEEDS,
+        acts_where_never_logged,
+    ),
+    Check("DW504", "info", "States that only the policy knows", NEEDS, unvisited),
+)
+
+
+# --------------------------------------------------------------------------------------------------------
+# Several old policies: how much of the log each has made, and whether they met the same world.
+#
+# Also where nobody names them: probabilities that differ within a state and action say that the old policy
+# looked at something else, and what followed may say that it matters.
+
+MOST_NAMED = 10
+
+
+def several(case: Case) -> Found | None:
+    """The old policies with their shares, in the order of their ids."""
+    found = sorted(old_policies(case.log), key=lambda one: (isinstance(one.id, str), one.id))
+    if len(found) < 2:
+        return None
+    named = [
+        f"{show(one.id)} {how_many(one.episodes, 'episode')} ({one.share:.0%}), mean return "
+        f"{one.mean_return:.4g}"
+        for one in found[:MOST_NAMED]
+    ]
+    more = f", and {len(found) - MOST_NAMED:,} more" if len(found) > MOST_NAMED else ""
+    own = case.log.propensities is not None
+    return Found(
+        f"{how_many(len(found), 'old policy').replace('policys', 'policies')} made the log: "
+        f"{'; '.join(named)}{more}.",
+        "Name their policies, pi_b={id: policy} (--behaviour id=FILE,...), and they are evaluated as one"
+        + (", with less noise than by each episode's own behaviour_prob." if own else "."),
+    )
+
+
+def drifted(case: Case) -> Found | None:
+    """Old policies that met another world than the others."""
+    found = [one for one in old_policies(case.log) if one.drifted]
+    if not found:
+        return None
+    assert case.log.behaviour_ids is not None
+    rows = case.rows_of_episodes(np.isin(case.log.behaviour_ids, [one.id for one in found[:1]]))
+    return Found(
+        f"Old policies must have met the same world; with {show(found[0].id)} {found[0].drift}"
+        + (f", and {len(found) - 1:,} more differ." if len(found) > 1 else "."),
+        "No verdict is given on all of them together. Find out what changed between them (patients, prices, "
+        "the reward); evaluate the episodes of one of them alone, or add what changed (week, site) to the "
+        "state.",
+        rows,
+    )
+
+
+def looked_at_more(case: Case) -> Found | None:
+    """What the old policy looked at, and the state lacks, tells what follows."""
+    log, seen = case.log, case.seen
+    assert log.propensities is not None
+    if not log.has_states:
+        return None
+    logs, of = np.log(log.propensities), seen.of_step
+    mean = seen.sums(logs) / seen.count
+    differs = (seen.sums(np.square(logs)) / seen.count - np.square(mean) > SAME**2)[of]
+    if not differs.any():
+        return None
+    earned = np.cumsum(log.rewards)
+    episode = episode_of_rows(log)
+    to_go = earned[log.offsets[1:] - 1][episode] - earned + log.rewards
+    visits = sums_by(log.states, None, log.n_states)
+    worth = np.append(divide(sums_by(log.states, to_go, log.n_states), visits), 0.0)  # of -1: nothing
+    # Of a step whose outcome was cut off nobody knows what follows.
+    known = np.ones(log.n_steps, dtype=bool)
+    last = log.offsets[1:] - 1
+    known[last] = log.terminated | (log.next_states[last] >= 0)
+    differs &= known
+    brought = log.rewards + worth[log.next_states]
+    number = np.maximum(seen.sums(known), 1.0)
+    errors = (brought - (seen.sums(np.where(known, brought, 0.0)) / number)[of])[differs]
+    mean = seen.sums(np.where(known, logs, 0.0)) / number
+    number, x = np.maximum(number, 2.0)[of][differs], (logs - mean[of])[differs]
+    keys = episode[differs] * log.n_actions + log.actions[differs]
+    found = Confounding.of(slope_sums(keys, x, errors, number / (number - 1), log.n_actions))
+    if not found.found:
+        return None
+    return Found(
+        found.reason,
+        "Put what the old policy looked at (a week, a version, a severity) into the state. Without it no "
+        "verdict is given.",
+        case.rows(differs),
+    )
+
+
+SAME_WORLD_CHECKS: tuple[Check[Case], ...] = (
+    Check("DW249", "info", "Several old policies", ("behaviour_id",), several),
+    Check("DW250", "warning", "Old policies that met different worlds", ("behaviour_id",), drifted),
+    Check(
+        "DW253",
+        "warning",
+        "The old policy looked at more than the state",
+        ("behaviour_prob",),
+        looked_at_more,
+    ),
+)

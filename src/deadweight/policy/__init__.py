@@ -1,1 +1,0 @@
-"""Policies as tables, and the policy that a log was made by."""

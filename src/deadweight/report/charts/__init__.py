@@ -1,1 +1,0 @@
-"""Charts: drawings of the content, as SVG."""

@@ -1,1 +1,0 @@
-"""Sections: the parts of the page, in words, tables and drawings."""

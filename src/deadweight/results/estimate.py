@@ -1,0 +1,359 @@
+"""Estimate: a number with what is needed to trust it, as data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from deadweight.results.flags import remark
+from deadweight.results.saved import Result, absent, finite, json_label, saved
+from deadweight.results.shown import forest, html_table
+from deadweight.tools.arithmetic import ends_in_words
+from deadweight.typing import FloatArray
+
+if TYPE_CHECKING:
+    from deadweight.answers.answering import Misfit
+
+
+# --------------------------------------------------------------------------------------------------------
+# Blend: what a mix of several estimates is made of, as data; see `deadweight.answers.blend`.
+
+
+@saved
+@dataclass(frozen=True)
+class Part:
+    """One of the estimates that a mix was made of, or was compared with.
+
+    Attributes:
+      name: such as "WDR".
+      value: the estimate.
+      std_error: its standard error, the noise of its model included; what hardly seen pairs could do is added
+        to the mix as a whole.
+      share: in the mix; 0 for those that only had a say in its width.
+      beyond: what the interval allows for its difference from the mix: as much as is beyond noise, half of
+        that for what is shown to be wrong, and all of it for LIN where LIN does not back the mix and for
+        cross-fitted WDR in a sparse log.
+    """
+
+    name: str
+    value: float
+    std_error: float
+    share: float
+    beyond: float
+
+
+@saved
+@dataclass(frozen=True, eq=False)
+class Blend:
+    """A mix of estimates.
+
+    Attributes:
+      value: the estimate.
+      std_error: its standard error.
+      half_width: of its interval, on its narrower side; infinite where nothing can be said.
+      shares: by estimate, summing to 1.
+      contradiction: the part of the half-width that is due to estimates which differ, to a bias that they
+        share, or to episodes that the log does not have.
+      shared_bias: the second of these alone.
+      against: the estimate that differs most beyond noise; None where none does.
+      baseline_error: half-width of the difference from the mean return that the verdict uses.
+      parts: the estimates behind it, from the one that assumes least to the one that varies least, and then
+        those that it was only compared with.
+      missing: the third of these alone.
+      undetectable: the largest error of the model that the log would not have shown; nan where the model
+        alone has no share, infinite where nothing checks it.
+      skewness: of what each episode does to the mix; nan where there is no telling.
+      skewed: by how much the interval is wider below and above than `half_width`.
+      baseline_skewed: the same beside `baseline_error`.
+    """
+
+    value: float
+    std_error: float
+    half_width: float
+    shares: Mapping[str, float]
+    contradiction: float
+    shared_bias: float
+    against: str | None
+    baseline_error: float
+    parts: tuple[Part, ...] = ()
+    missing: float = 0.0
+    undetectable: float = math.nan
+    skewness: float = math.nan
+    skewed: tuple[float, float] = (0.0, 0.0)
+    baseline_skewed: tuple[float, float] = (0.0, 0.0)
+
+    @property
+    def half_widths(self) -> tuple[float, float]:
+        """Of its interval, below and above."""
+        return self.half_width + self.skewed[0], self.half_width + self.skewed[1]
+
+    @property
+    def baseline_half_widths(self) -> tuple[float, float]:
+        """Of its difference from the mean return, below and above."""
+        return self.baseline_error + self.baseline_skewed[0], self.baseline_error + self.baseline_skewed[1]
+
+
+# --------------------------------------------------------------------------------------------------------
+
+ASK = "Ask for it: pass also=[{!r}]{}."
+MODEL_ONLY = "none: model only"
+OR_INTERVAL = ", or an interval"
+
+
+@saved
+@dataclass(frozen=True)
+class About:
+    """What an estimator is, in words and as far as a table or a verdict needs it.
+
+    Attributes:
+      name: such as "WPDIS".
+      words: what the name stands for.
+      kind: "baseline", "mix", "plain", "state-based" or "corrected".
+      family: name of the plain estimator that it belongs to.
+      product: weighs by products of ratios.
+      naive: the average return of the log, which is no estimate of the evaluation policy.
+      contains_correction: holds the correction of a drop inside, as doubly robust estimators do.
+      rank: place among the estimators that a verdict may rest on, 0 first; None for the others.
+      rank_alone: the same where the model does not fit the log.
+    """
+
+    name: str
+    words: str
+    kind: str
+    family: str
+    product: bool
+    naive: bool
+    contains_correction: bool
+    rank: int | None
+    rank_alone: int | None
+
+    @property
+    def known_noise(self) -> bool:
+        """Whether influence functions tell all of its noise: a fitted model would be part of it."""
+        return self.product and not self.contains_correction
+
+
+SIX_DIGITS = "{:.6g}".format
+
+
+@saved
+@dataclass(frozen=True)
+class Interval:
+    """A confidence interval, and what it is made of.
+
+    Attributes:
+      lower, upper: the ends.
+      sampling_error, bias_allowance: the two parts of its half-width.
+      kind: such as "auto".
+      covers: what it holds with its confidence: "V(pi_e)", "V(pi_b)" or, with a drop, "V(mu_D)".
+      centre: the best single number: the estimate, with its bias removed for "auto".
+      std_error: of the centre, where the interval rests on one.
+      disagreement: distance between weights and model that "auto" allows for; None where there was no check.
+      resamples: of a bootstrap.
+      episodes: how many a bound was made from.
+      split: whether the drop was chosen from the other half of the episodes.
+      dropped: labels of the states dropped in the bound, where it has a drop of its own.
+    """
+
+    lower: float
+    upper: float
+    sampling_error: float
+    bias_allowance: float
+    kind: str
+    covers: str
+    centre: float
+    std_error: float | None = None
+    disagreement: float | None = None
+    resamples: int | None = None
+    episodes: int | None = None
+    split: bool = False
+    dropped: list[Any] = field(default_factory=list)
+
+    @property
+    def is_undetermined(self) -> bool:
+        """Whether it holds every number: the log does not tell the value."""
+        return self.lower == -math.inf and self.upper == math.inf
+
+    @property
+    def by_sampling(self) -> tuple[float, float]:
+        """What sampling alone leaves open, as far as it lies within the interval.
+
+        The middle of an asymmetric interval is not its centre: without an allowance it is all of it.
+
+        >>> Interval(0.0, 0.75, 0.25, 0.375, "auto", "V(pi_e)", 0.125).by_sampling  # -0.5 cannot be
+        (0.0, 0.375)
+        """
+        if not self.bias_allowance:
+            return self.lower, self.upper
+        low, high = self.centre - self.sampling_error, self.centre + self.sampling_error
+        return min(max(low, self.lower), self.upper), max(min(high, self.upper), self.lower)
+
+
+@saved
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Estimate(Result):
+    """An estimate of the value of the evaluation policy.
+
+    Attributes:
+      about: what the estimator is.
+      value: the estimate; for `C-` names the corrected one.
+      n_episodes: size of the log.
+      level: confidence level of the interval.
+      bounds: the interval with all its parts; None when none was asked for.
+      ess: Kish effective sample size of the final kept weights; None for estimators without products.
+      mean_weight_z: distance of the mean weight of whole episodes from 1, in the standard errors that it must
+        have by the fitted model; None without products or interval, and where weights vary so much that a
+        mean of 0 would be no surprise.
+      dropped: labels of the dropped states; `drop_origin` says in words which rule chose them.
+      dropped_share: share of the logged steps whose ratio was dropped.
+      flags: codes of what a reader must know; `explain()` says them in words.
+      paired_std_error: of the distance to the average return of the same episodes, in a table that compares
+        with it; None where it is not known.
+      model_check: whether the fitted model gives back what the log earned; None where none was checked.
+      blend: of BLEND, what it is made of; None for others.
+      details: by-products, such as the windows that INCRIS chose.
+      std_error: from influence functions, ddof 1; that of DM has what hardly seen pairs could do besides.
+      bias: estimated bias of the uncorrected estimate, V(mu_D) - V(pi_e); None if it cannot be estimated.
+      ess_steps: (T,) effective sample size at each step; None for estimators without products.
+      influence: (n,) centred influence of each episode on the centre of the interval.
+
+    The last four are there only if they were asked for. An interval asks for std_error and bias, and
+    `estimate` with an interval for ess_steps as well.
+
+    Example:
+      >>> import deadweight as dw
+      >>> log = dw.Trajectories.from_episodes([[(0, 0, 1.0)], [(0, 1, 3.0)]])
+      >>> est = dw.estimate("WIS", log, [[0.25, 0.75]], [[0.5, 0.5]])
+      >>> est.value, round(est.ess, 6), est.flags
+      (2.5, 1.6, ('low-ess',))
+      >>> print(est.explain())
+      Fewer than ten effective episodes carry the weights: a handful of episodes decide the estimate.
+    """
+
+    about: About
+    value: float
+    n_episodes: int
+    level: float
+    bounds: Interval | None
+    ess: float | None
+    mean_weight_z: float | None = None
+    dropped: list[Any] = field(default_factory=list)
+    drop_origin: str = "none"
+    dropped_share: float = 0.0
+    flags: tuple[str, ...] = ()
+    paired_std_error: float | None = None
+    model_check: Misfit | None = None
+    blend: Blend | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+    std_error: float = field(default_factory=absent)
+    bias: float | None = field(default_factory=absent)
+    ess_steps: FloatArray | None = field(default_factory=absent)
+    influence: FloatArray = field(default_factory=absent)
+
+    ASK: ClassVar[Mapping[str, str]] = {
+        "std_error": ASK.format("std_error", OR_INTERVAL),
+        "bias": ASK.format("bias", OR_INTERVAL),
+        "ess_steps": ASK.format("ess_steps", ""),
+        "influence": ASK.format("influence", ""),
+    }
+
+    @property
+    def name(self) -> str:
+        """The estimator."""
+        return self.about.name
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """(lower, upper), or None when none was asked for."""
+        return None if self.bounds is None else (self.bounds.lower, self.bounds.upper)
+
+    @property
+    def sampling_error(self) -> float | None:
+        """Half-width of the interval due to sampling."""
+        return None if self.bounds is None else self.bounds.sampling_error
+
+    @property
+    def bias_allowance(self) -> float | None:
+        """Half-width of the interval due to bias: of the drop, and of weights or model where they differ."""
+        return None if self.bounds is None else self.bounds.bias_allowance
+
+    @property
+    def interval_kind(self) -> str | None:
+        """Which kind of interval was made; None when none was."""
+        return None if self.bounds is None else self.bounds.kind
+
+    @property
+    def centre(self) -> float:
+        """The best single number: the corrected value where the interval is centred on it, else the value."""
+        return self.value if self.bounds is None else self.bounds.centre
+
+    @property
+    def shares(self) -> Mapping[str, float] | None:
+        """Of a blend: the share of each estimate in it; None for others."""
+        return None if self.blend is None else self.blend.shares
+
+    @property
+    def contradiction(self) -> float | None:
+        """Of a blend: how far an estimate in it differs from it beyond noise; None for others."""
+        return None if self.blend is None else self.blend.contradiction
+
+    @property
+    def undetectable(self) -> float | None:
+        """Of a blend: the largest error of the model alone that the log would not have shown.
+
+        nan where the model alone has no share in it, infinite where nothing checks it; None for others.
+        """
+        return None if self.blend is None else self.blend.undetectable
+
+    @property
+    def ess_words(self) -> str | None:
+        """What stands in place of the effective sample size where no ratio is left to have one."""
+        return MODEL_ONLY if "all-dropped" in self.flags else None
+
+    def explain(self) -> str:
+        """The flags in words, one a line."""
+        return "\n".join(remark(flag, self.about) for flag in self.flags) or "Nothing to remark."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain Python values, ready for JSON: what is not known, not finite or was not asked for is None.
+
+        A blend has its shares, its contradiction and what would be undetectable as well.
+        """
+        found: dict[str, Any] = {
+            "value": finite(self.value),
+            "std_error": finite(getattr(self, "std_error", None)),
+            "interval": None if self.interval is None else [finite(end) for end in self.interval],
+            "ess": finite(self.ess),
+            "bias": finite(getattr(self, "bias", None)),
+            "dropped": [json_label(label) for label in self.dropped],
+            "flags": list(self.flags),
+        }
+        if self.blend is not None:
+            shares = {name: finite(share) for name, share in self.blend.shares.items()}
+            found.update(shares=shares, contradiction=finite(self.blend.contradiction))
+            found.update(undetectable=finite(self.blend.undetectable))
+        return found
+
+    def plot(self) -> Any:
+        """The estimate and its interval as a matplotlib figure; the thick part is the sampling error."""
+        return forest([self], "", None)
+
+    def _repr_html_(self) -> str:
+        ends = "" if self.interval is None else ends_in_words(self.interval, SIX_DIGITS)
+        ess = "" if self.ess is None else self.ess_words or f"{self.ess:.1f} of {self.n_episodes:,}"
+        notes = [] if not self.flags else self.explain().split("\n")
+        headings = ("value", f"{self.level:.0%} interval", "ESS", "flags")
+        row = (f"{self.value:.6g}", ends, ess, ", ".join(self.flags))
+        return html_table(headings, [row], f"{self.name}: {self.about.words}", notes)
+
+    def __repr__(self) -> str:
+        text = f"{self.name} = {self.value:.6g}"
+        if self.interval is not None:
+            text += f", {self.level:.0%} interval {ends_in_words(self.interval, SIX_DIGITS)}"
+        if self.ess is not None:
+            text += f", ESS {self.ess:.1f} of {self.n_episodes}"
+        if self.flags:
+            text += f" ({', '.join(self.flags)})"
+        return f"Estimate({text})"

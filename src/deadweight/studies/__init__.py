@@ -1,1 +1,0 @@
-"""Studies: long measurements behind the claims of the documentation, each a command."""

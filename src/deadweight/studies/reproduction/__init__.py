@@ -1,1 +1,0 @@
-"""The paper's experiments: what was measured, how, and how it compares with what was printed."""

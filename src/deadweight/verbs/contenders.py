@@ -1,0 +1,550 @@
+"""Contenders: what a comparison needs to know of each policy, with its noise episode by episode.
+
+A difference from the mean return, or from a number, is judged as an evaluation of that policy alone judges
+it, at the level that several statements together need: so a contender keeps what makes its interval at any
+level.
+
+Two policies that are judged by the same episodes share most of their noise, and so do the estimates that
+contradict a blend. So a contender also keeps the influence of every episode on its value, and on the distance
+of its value from each of the estimates that it was mixed from or checked by; the same of two contenders are
+subtracted, episode by episode, before anything is called large.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from dataclasses import field as made_by
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from deadweight.answers.blend import CONTRADICTING, CROSS_FITTED, NORMAL, WIDTH, Evidence, Mixture
+from deadweight.answers.candidates import gather
+from deadweight.answers.plans import Plan
+from deadweight.answers.student_t import per_episode, t_error
+from deadweight.log.labels import plain
+from deadweight.mdp.tabular import occupancies
+from deadweight.question.question import Question
+from deadweight.results.comparison import BASELINE, ROUNDING, PairStates, StateWorth
+from deadweight.results.estimate import Estimate
+from deadweight.sums.blocks import Block, Field, powers
+from deadweight.tools.limits import NUMBER, require
+from deadweight.typing import FloatArray, Labels
+
+# What has no such bias, and how far it lies is then allowed for in full.
+OUT_OF_SAMPLE = (CROSS_FITTED, "WPDIS")
+
+# (level, against a number and not the mean return) -> half-widths below and above
+AtLevel = Callable[[float, bool], tuple[float, float]]
+
+
+@dataclass(frozen=True, eq=False)
+class Distance:
+    """How far a value lies from another estimate of it.
+
+    Attributes:
+      value: the value less the other estimate.
+      influence: (n,) of each episode on that, centred.
+    """
+
+    value: float
+    influence: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Contender:
+    """A policy with its value and its noise.
+
+    Attributes:
+      value: the estimate.
+      influence: (n,) of each episode on it, centred.
+      distances: from the estimates that may contradict it, by name.
+      unseen: what each state and action that was hardly seen could do to the value, flat; None for nothing.
+      shared_bias: of all in-sample estimates, by leaving out folds.
+      allowance: for bias, beside what is above.
+      sparse: whether the log is sparse for this policy.
+      ess: effective episodes with all weights kept; None for what needs no weights.
+      acts_as_logged: whether all its ratios are 1: it is the behaviour policy.
+      alone: half-widths of its difference from a number, or from the mean return, as an evaluation has it;
+        None for what is no estimate of a policy.
+    """
+
+    value: float
+    influence: FloatArray
+    distances: Mapping[str, Distance] = made_by(default_factory=dict)
+    unseen: FloatArray | None = None
+    shared_bias: float = 0.0
+    allowance: float = 0.0
+    sparse: bool = False
+    ess: float | None = None
+    acts_as_logged: bool = False
+    alone: AtLevel | None = None
+
+
+def known_value(value: float, n: int) -> Contender:
+    """A number to beat, which no episode moves."""
+    return Contender(value, np.zeros(n))
+
+
+def behaviour_value(question: Question) -> Contender:
+    """The behaviour policy, by the mean return of the log."""
+    returns = per_episode(question, partial(_returns, question.gamma))
+    return Contender(float(returns.mean()), returns - returns.mean(), acts_as_logged=True)
+
+
+def contender_of(plan: Plan, estimate: Estimate, ess: float | None, sound: bool) -> Contender:
+    """The contender of a policy.
+
+    Args:
+      plan: of its headline.
+      estimate: the headline, with an influence unless it is a blend.
+      ess: effective episodes with all weights kept.
+      sound: whether its own evaluation allows a verdict at all; nothing is known of its differences from
+        other policies if not.
+    """
+    logged = _acts_as_logged(plan.question, ess)
+    if estimate.blend is None:
+        value = estimate.centre
+        unsure = estimate.bias_allowance or 0.0 if sound and np.isfinite(value) else np.inf
+        alone = partial(_half_widths, estimate)
+        own = estimate.influence
+        return Contender(value, own, allowance=unsure, ess=ess, acts_as_logged=logged, alone=alone)
+    made = _of_blend(plan.question, gather(plan.question))
+    return replace(made, allowance=0.0 if sound else np.inf, acts_as_logged=logged)
+
+
+def _half_widths(estimate: Estimate, level: float, known: bool) -> tuple[float, float]:
+    """Of the difference of an estimate from a number or from the mean return, as in `verbs.verdict`."""
+    assert estimate.bounds is not None
+    assert estimate.bounds.std_error is not None
+    error = estimate.bounds.std_error
+    if not known:  # paired, but never narrower than the interval of the estimate alone
+        error = max(error, estimate.paired_std_error or 0.0)
+    effective = estimate.n_episodes if estimate.ess is None else estimate.ess
+    half = t_error(error, effective, level) + (estimate.bias_allowance or 0.0)
+    return half, half
+
+
+def _blend_half_widths(mixture: Mixture, level: float, known: bool) -> tuple[float, float]:
+    """The same of a blend, by its own rule."""
+    blend = mixture.at(level)
+    return blend.half_widths if known else blend.baseline_half_widths
+
+
+def _of_blend(question: Question, evidence: Evidence) -> Contender:
+    n, names = question.n, evidence.names
+    require(
+        2 * NUMBER * float(n) * len(names),
+        f"The influences of {n:,} episodes on {len(names)} estimates",
+        "Compare fewer policies, or on a sample of the episodes.",
+    )
+    assert evidence.rows is not None, "the question keeps them"
+    rows = evidence.rows - evidence.rows.mean(axis=1, keepdims=True)
+    # Without what only the question needs: a log of influences for every policy is large.
+    mixture = Mixture(replace(evidence, rows=None, influences=(), unseen=None))
+    mix, model = mixture.mix, not mixture.by_weights
+    value, own = float(mix @ evidence.values), mix @ rows
+    wanted = dict.fromkeys([*mixture.witnesses, *(OUT_OF_SAMPLE if model else ())])
+    distances = {
+        name: Distance(value - float(evidence.values[place]), own - rows[place])
+        for place, name in enumerate(names)
+        if name in wanted
+    }
+    unseen = evidence.unseen if model else None
+    return Contender(
+        value,
+        own,
+        distances,
+        None if unseen is None else unseen.ravel(),
+        evidence.shared_bias if model else 0.0,
+        sparse=mixture.is_sparse,
+        ess=evidence.ess,
+        alone=partial(_blend_half_widths, mixture),
+    )
+
+
+def _acts_as_logged(question: Question, ess: float | None) -> bool:
+    """Whether every logged action has the same probability under both policies, up to rounding."""
+    pair = question.pair
+    if ess is not None and ess < question.n * (1 - 1e-9):  # weights that are all 1 have no less
+        return False
+    furthest = per_episode(question, partial(_furthest, pair.evaluation, pair.behaviour))
+    return bool(furthest.max() <= 1e-12)
+
+
+def _furthest(evaluation: Field, behaviour: Field, block: Block) -> FloatArray:
+    """(m,) the largest difference of the two policies' probabilities of an action that was taken."""
+    found: FloatArray = np.abs(evaluation.on(block) - behaviour.on(block)).max(axis=1)
+    return found
+
+
+def _returns(gamma: float, block: Block) -> FloatArray:
+    return block.returns(gamma)
+
+
+# --------------------------------------------------------------------------------------------------------
+# Differences of contenders that hold all at once.
+#
+# The noise of several differences is simulated together: with Gaussian multipliers xi the multiplier
+# bootstrap
+#
+# .. math:: T^*_k = \frac{\left| \frac1n \sum_i \xi_i (\psi_{ki} - \psi_{bi}) \right|}{\mathrm{se}_k}
+#
+# of the influences psi is, given the log, a normal vector with the influences' correlations; that is what is
+# drawn, without touching the episodes again. Its largest entry is below c in 95 of 100 draws. One difference
+# alone would need c = 1.96, and any number of them not more than if they were independent (Sidak, 1967), so c
+# is held between the two.
+#
+# **Against the mean return, or a number**, c standard errors are what a single statement needs at the level
+# 2 Phi(c) - 1. So each policy has the interval that its own evaluation would give it at that level:
+# contradictions, sparse logs and weak weights count as they do there, what is claimed of many
+# policies would be claimed of each alone, and of one policy the same is said as by `evaluate`. Only where the
+# log is sparse for a policy is a comparison more careful, and the interval at least as wide as the next one.
+#
+# **Between two policies**, of which one may be the baseline,
+#
+# .. math:: h_k = f c \sqrt{\mathrm{Var}(\psi_k - \psi_j) + 2 v_{kj}} + E_{kj}
+#
+# where f is 2.5 / 1.96 for a baseline, as for the interval of a blend, and 1.15 else; v is what the model
+# hardly saw and the two policies do not share; E is by how much the difference of another pair of estimates
+# of the same two values differs from theirs beyond noise, or how far the biases of a sparse log are apart.
+#
+# Who may be the best is a smaller question: only the best must not be pushed out, by chance or by a bias. So
+# policy k is pushed out by whoever is ahead of it by more than the root of the squares of the two,
+#
+# .. math:: \sqrt{(1.15\, c_k\, s)^2 + E^2}
+#
+# with c_k for the largest of how much better than k the others are, one-sided (Hsu, 1996, Multiple
+# Comparisons: the best of several needs K - 1 comparisons and not all pairs).
+#
+# References: Sidak (1967), Rectangular confidence regions for the means of multivariate normal distributions.
+# Chernozhukov, Chetverikov & Kato (2013), Gaussian approximations and multiplier bootstrap for
+# maxima of sums of high-dimensional random vectors.
+
+# The factor of a blend's interval is for what the normal approximation leaves out. Between two policies that
+# the same model and the same weights speak of, less of it is left.
+BETWEEN = 1.15
+# Standard errors below this share of the largest are rounding.
+NO_NOISE = 1e-12
+# Rows of normal draws that are made at a time.
+DRAWN_AT_ONCE = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """How the largest of several differences is simulated."""
+
+    level: float
+    resamples: int
+    seed: int
+
+    def quantile(self, covariance: FloatArray, two_sided: bool) -> float:
+        """What the largest of some standardised normal numbers stays below, with the confidence level.
+
+        Never less than one number alone needs, nor more than as many independent ones (Sidak's inequality; of
+        numbers as they are, Bonferroni's).
+
+        Args:
+          covariance: (k, k) of the numbers; those without noise are left out.
+          two_sided: the largest in size, or the largest as it is.
+        """
+        from scipy.special import ndtri
+
+        scale = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+        noisy = scale > NO_NOISE * scale.max(initial=0.0)
+        count = max(int(noisy.sum()), 1)
+        each = self.level ** (1 / count) if two_sided else 1 - (1 - self.level) / count
+        alone, apart = (float(ndtri(0.5 + one / 2 if two_sided else one)) for one in (self.level, each))
+        if count == 1:
+            return alone
+        correlation = covariance[np.ix_(noisy, noisy)] / np.outer(scale[noisy], scale[noisy])
+        values, vectors = np.linalg.eigh(correlation)
+        # The symmetric root: that of the eigenvectors alone has their signs, which differ between machines.
+        root = vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T
+        rng, largest = np.random.default_rng(self.seed), []
+        step = max(1, DRAWN_AT_ONCE // len(root))
+        for first in range(0, self.resamples, step):
+            drawn = rng.standard_normal((min(step, self.resamples - first), len(root))) @ root
+            largest.append((np.abs(drawn) if two_sided else drawn).max(axis=1))
+        return min(max(float(np.quantile(np.concatenate(largest), self.level)), alone), apart)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """What is not known of the difference of two contenders.
+
+    Attributes:
+      error: its standard error, what was hardly seen included.
+      bias: E, as far as it is beyond noise.
+      at_most: E with all that a sparse log may hide.
+      allowance: for what is known to be missing, without end where nothing can be said.
+    """
+
+    error: float
+    bias: float
+    at_most: float
+    allowance: float
+
+
+class Contest:
+    """All contenders of a comparison, the baseline last, with what their differences need.
+
+    Args:
+      contenders: the policies.
+      baseline: what they are compared with.
+      draws: how noise is simulated.
+    """
+
+    def __init__(self, contenders: Sequence[Contender], baseline: Contender, draws: Draws) -> None:
+        self.everyone, self.draws = [*contenders, baseline], draws
+        self.count, self.n = len(contenders), len(baseline.influence)
+        # Draws go to policies by their values: in which order and under which names they came says nothing.
+        self._upwards = sorted(range(self.count), key=lambda k: (contenders[k].value, self.covariance[k, k]))
+        self._spreads: dict[tuple[int, int], Spread] = {}
+
+    @cached_property
+    def covariance(self) -> FloatArray:
+        """(K + 1, K + 1) of the values."""
+        rows = np.stack([one.influence for one in self.everyone])
+        found: FloatArray = rows @ rows.T / (self.n * max(self.n - 1, 1))
+        return found
+
+    def _of_differences(self, pairs: Sequence[tuple[int, int]]) -> FloatArray:
+        signs = np.zeros((len(pairs), len(self.everyone)))
+        for place, (one, other) in enumerate(pairs):
+            signs[place, one] += 1.0
+            signs[place, other] -= 1.0
+        found: FloatArray = signs @ self.covariance @ signs.T
+        return found
+
+    @cached_property
+    def against_baseline(self) -> float:
+        """c of all differences from the baseline; of what is the baseline itself nothing is claimed."""
+        last = self.everyone[-1]
+        same = [one is last or (last.acts_as_logged and one.acts_as_logged) for one in self.everyone]
+        pairs = [(k, self.count) for k in self._upwards if not same[k]]
+        return self.draws.quantile(self._of_differences(pairs), two_sided=True)
+
+    @cached_property
+    def between_all(self) -> float:
+        """c of the differences between any two policies."""
+        pairs = [(k, j) for place, k in enumerate(self._upwards) for j in self._upwards[:place]]
+        return self.draws.quantile(self._of_differences(pairs), two_sided=True)
+
+    def from_all_others(self, k: int) -> float:
+        """c of how much better than policy k the others are."""
+        pairs = [(j, k) for j in self._upwards if j != k]
+        return self.draws.quantile(self._of_differences(pairs), two_sided=False)
+
+    def difference(self, k: int, j: int) -> float:
+        """The value of k less that of j."""
+        return self.everyone[k].value - self.everyone[j].value
+
+    def from_baseline(self, k: int) -> tuple[float, float]:
+        """Half-widths, below and above, of the difference from the baseline, together with all others."""
+        own, baseline, c = self.everyone[k], self.everyone[-1], self.against_baseline
+        if baseline.alone is not None or own.alone is None:
+            return (self._paired(k, self.count, c, WIDTH / NORMAL),) * 2
+        below, above = map(_finite, own.alone(_level(c), not baseline.acts_as_logged))
+        least = self._paired(k, self.count, c, WIDTH / NORMAL) if own.sparse else 0.0
+        return max(below, least), max(above, least)
+
+    def half_width(self, k: int, j: int, c: float) -> float:
+        """Of the difference of two policies: c standard errors, and what is allowed for bias."""
+        return self._paired(k, j, c, BETWEEN)
+
+    def _paired(self, k: int, j: int, c: float, factor: float) -> float:
+        spread = self._spread(k, j)
+        return _finite(factor * c * spread.error + spread.at_most + spread.allowance)
+
+    def pushes_out(self, j: int, k: int, c: float) -> float:
+        """By how much j must be ahead of k for k not to be the best: noise and bias, as if independent."""
+        spread = self._spread(k, j)
+        rounding = ROUNDING * max(abs(self.everyone[k].value), abs(self.everyone[j].value))
+        return _finite(math.hypot(BETWEEN * c * spread.error, spread.bias) + spread.allowance) + rounding
+
+    def _spread(self, k: int, j: int) -> Spread:
+        pair = (min(k, j), max(k, j))
+        if pair not in self._spreads:
+            one, other, covariance = self.everyone[k], self.everyone[j], self.covariance
+            noise = float(covariance[k, k] + covariance[j, j] - 2.0 * covariance[k, j])
+            error = math.sqrt(max(noise, 0.0) + 2.0 * _unseen(one, other))
+            self._spreads[pair] = Spread(error, *self._biases(one, other), one.allowance + other.allowance)
+        return self._spreads[pair]
+
+    def _biases(self, one: Contender, other: Contender) -> tuple[float, float]:
+        """E: by how much other estimates of the same difference deny it, or biases are apart.
+
+        Once by what is beyond noise, and once, where the log is sparse for one of the two, with all of the
+        distance to what is out of sample.
+        """
+        found = most = abs(one.shared_bias - other.shared_bias)
+        sparse = one.sparse or other.sparse
+        for name in _common(one, other):
+            apart, noise = self._distance(one, other, name)
+            found = max(found, abs(apart) - CONTRADICTING * noise)
+            most = max(most, found, abs(apart) if sparse and name in OUT_OF_SAMPLE else 0.0)
+        return found, most
+
+    def _distance(self, one: Contender, other: Contender, name: str) -> tuple[float, float]:
+        """How far another pair of estimates has the two values apart from ours, and its standard error."""
+        value, rows = 0.0, np.zeros(self.n)
+        for sign, each in ((1.0, one), (-1.0, other)):
+            if name in each.distances:
+                value += sign * each.distances[name].value
+                rows = rows + sign * each.distances[name].influence
+        return value, math.sqrt(float(rows @ rows) / (self.n * max(self.n - 1, 1)))
+
+
+def _level(c: float) -> float:
+    """The level of a statement on both sides that c standard errors make."""
+    from scipy.special import ndtr
+
+    return 2.0 * float(ndtr(c)) - 1.0
+
+
+def _finite(width: float) -> float:
+    return width if math.isfinite(width) else math.inf
+
+
+def _unseen(one: Contender, other: Contender) -> float:
+    """The variance of what the model hardly saw and the two policies do not share."""
+    if one.unseen is None or other.unseen is None:
+        return sum(float(np.square(each.unseen).sum()) for each in (one, other) if each.unseen is not None)
+    if one.unseen.shape != other.unseen.shape:
+        return float(np.square(one.unseen).sum() + np.square(other.unseen).sum())
+    return float(np.square(one.unseen - other.unseen).sum())
+
+
+def _common(one: Contender, other: Contender) -> list[str]:
+    """Estimates that both have; of one alone where the other has none at all."""
+    if not one.distances or not other.distances:
+        return [*one.distances, *other.distances]
+    return [name for name in one.distances if name in other.distances]
+
+
+# --------------------------------------------------------------------------------------------------------
+# Where two policies differ, and what that is worth, state by state in the fitted model.
+#
+# By the performance-difference lemma the difference of two values is a sum over states,
+#
+# .. math:: V(\pi_1) - V(\pi_2) = \sum_s \sum_t \gamma^t d^{2}_t(s) \sum_a
+#    (\pi_1 - \pi_2)(a \mid s)\, Q^{1}_t(s, a)
+#
+# where d is how often the second policy comes to a state and Q what the first one makes of it. Where the two
+# agree nothing is added.
+
+# Policies differ where some action's probability does by more than this.
+SAME = 1e-9
+MOST_STATES = 8
+# Of more policies than this only pairs with the first of the ranking and with the baseline are taken apart.
+MOST_POLICIES = 8
+# Tables of Q_t(s, a) of all policies together hold no more numbers than this.
+MOST_VALUES = 1 << 24
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A policy in the fitted model.
+
+    Attributes:
+      probs: (S, A) the policy.
+      q: (T, S, A) its action values.
+      reached: (T, S) gamma^t times how often it comes to each state at each step.
+      states, actions: labels.
+      visits: (S,) of the log.
+    """
+
+    probs: FloatArray
+    q: FloatArray
+    reached: FloatArray
+    states: Labels
+    actions: Labels
+    visits: FloatArray
+
+
+@dataclass(eq=False)
+class Behaviours:
+    """What is remembered while one policy after the other is asked about."""
+
+    size: int = 0
+    logged: dict[tuple[int, int], tuple[FloatArray, FloatArray]] = field(default_factory=dict)
+
+
+def model_of(question: Question, behaviours: Behaviours) -> Model | None:
+    """The policy of a question in its model; None where there are no states, or too many for all policies."""
+    if not (question.parts.has_states and question.can_solve_model):
+        return None
+    q = question.values.q.values
+    behaviours.size += q.size
+    if behaviours.size > MOST_VALUES or q.ndim != 3:
+        return None
+    pi_e = question.pi_e("A comparison of states")
+    discounts = powers(question.gamma, len(q))[:, None]
+    reached = discounts * occupancies(question.model, pi_e, len(q))
+    if question.shape not in behaviours.logged:
+        came = discounts * occupancies(question.model, question.pi_b, len(q))
+        behaviours.logged[question.shape] = (question.pi_b, came)
+    pair = question.pair
+    return Model(pi_e, q, reached, pair.state_labels, pair.action_labels, question.visits)
+
+
+def where_they_differ(
+    models: Mapping[str, Model | None],
+    ranking: list[str],
+    baseline: Model | None,
+    behaves: bool,
+    behaviours: Behaviours,
+) -> tuple[PairStates, ...]:
+    """For each pair of policies, in the order of the ranking, and for each against the baseline."""
+    few = len(ranking) <= MOST_POLICIES
+    found = []
+    for place, first in enumerate(ranking):
+        one = models[first]
+        if one is None:
+            continue
+        for second in ranking[place + 1 :] if few or place == 0 else []:
+            other = models[second]
+            if other is not None and other.probs.shape == one.probs.shape:
+                found.append(_pair(first, second, one, other.probs, other.reached))
+        if baseline is not None and baseline.probs.shape == one.probs.shape:
+            found.append(_pair(first, BASELINE, one, baseline.probs, baseline.reached))
+        elif behaves and one.probs.shape in behaviours.logged:
+            found.append(_pair(first, BASELINE, one, *behaviours.logged[one.probs.shape]))
+    return tuple(found)
+
+
+def _pair(first: str, second: str, one: Model, probs: FloatArray, reached: FloatArray) -> PairStates:
+    steps = min(len(one.q), len(reached))
+    gain = one.probs - probs
+    worth = np.einsum("ts,sa,tsa->s", reached[:steps], gain, one.q[:steps])
+    differs = (np.abs(gain).max(axis=1) > SAME) & (one.visits > 0)
+    order = np.argsort(-np.abs(worth), kind="stable")
+    order = order[differs[order]]
+    shown = order[:MOST_STATES]
+    return PairStates(
+        first,
+        second,
+        tuple(_state(one, probs, int(s), float(worth[s])) for s in shown),
+        len(order) - len(shown),
+        float(worth[order[MOST_STATES:]].sum()),
+    )
+
+
+def _state(one: Model, probs: FloatArray, s: int, worth: float) -> StateWorth:
+    return StateWorth(
+        plain(one.states[s]),
+        _action(one, one.probs[s]),
+        _action(one, probs[s]),
+        worth,
+        int(one.visits[s]),
+    )
+
+
+def _action(one: Model, row: FloatArray) -> Any:
+    """The action taken most often, with its share."""
+    most = int(row.argmax())
+    return plain(one.actions[most]), float(row[most])

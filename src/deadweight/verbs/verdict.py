@@ -1,0 +1,279 @@
+"""The verdict: is the evaluation policy better than what was done, and how sure is that?
+
+Estimate and baseline come from the same episodes, so that much of their noise is shared. Where both have
+influence functions the verdict rests on the interval of their *difference*, with the covariance in it, and
+at least as wide as that of the estimate alone; elsewhere the two intervals must not overlap. When in doubt
+the answer is "cannot tell". Whatever flag stands on the estimate is one of the reasons.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from deadweight.answers.blend import ROUNDING
+from deadweight.answers.headline import episodes_needed, judge, more_episodes, rests_on_weights
+from deadweight.answers.plans import FEW_EPISODES
+from deadweight.answers.student_t import t_error
+from deadweight.diagnostics.weight_report import FAR_FROM_ONE
+from deadweight.results.estimate import Blend, Estimate
+from deadweight.results.evaluation import Verdict, headline_of
+from deadweight.results.flags import FIRST, GRAVE, LEADING, WITHHOLDING, advice, doubts_of, remark
+
+OF_BLEND = "contradicted"
+"""The flag that a blend's own reasons explain, with numbers."""
+FEW_WITHOUT_MODEL = (
+    "Only weights can be relied on here, and fewer than ten episodes effectively carry them: nothing can be "
+    "concluded."
+)
+MORE_ALIKE = "Log more episodes, best with an old policy that acts more like the new one."
+STANDS = (
+    "The answer stands with all of this allowed for; it would be surer if it were known why estimates differ."
+)
+
+Rule = Callable[[Estimate, Estimate | float], Verdict]
+
+
+def verdict(estimate: Estimate, baseline: Estimate | float) -> Verdict:
+    """Compare an estimate that has an interval with the behaviour policy, or with a number.
+
+    Args:
+      estimate: of the evaluation policy, with an interval.
+      baseline: the estimate "BEHAVIOUR" of the same log with the same kind of interval, or a known value.
+
+    Example:
+      >>> from deadweight.domains import deterministic_lift
+      >>> from deadweight.verbs.estimate import evaluate
+      >>> lift = deterministic_lift(7)
+      >>> found = evaluate(lift.sample(1000), lift.pi_e, lift.pi_b, ["BEHAVIOUR", "C-WSPDIS"], drop=[1, 3])
+      >>> verdict(found["C-WSPDIS"], found["BEHAVIOUR"]).answer
+      'better'
+    """
+    return _doubted_by_flags(estimate, _by_numbers(estimate, baseline))
+
+
+def _by_numbers(estimate: Estimate, baseline: Estimate | float) -> Verdict:
+    """The verdict as far as value, interval and weights tell."""
+    interval = estimate.interval
+    if interval is None:
+        why = "No interval was asked for."
+        return _untold(why, 'Ask for an interval, such as interval="auto".')
+    if "undetermined" in estimate.flags:
+        untold = _untold(remark("undetermined", estimate.about), advice("undetermined"))
+        return replace(untold, sound=False)
+    if estimate.blend is not None:
+        return _of_blend(estimate, estimate.blend, baseline)
+    centre = estimate.centre
+    if not math.isfinite(centre):
+        why = f"{estimate.name} has no finite value: its weights leave the range of floating-point numbers."
+        return _untold(why, "Use a self-normalised estimator, whose weights cannot leave that range.")
+    value = baseline.value if isinstance(baseline, Estimate) else float(baseline)
+    lower, upper, how = _difference(estimate, baseline, interval, centre - value)
+    name = "the old policy" if isinstance(baseline, Estimate) else "the baseline"
+    slack = ROUNDING * max(abs(centre), abs(value))
+    seen = centre - value if abs(centre - value) > slack else 0.0  # no digits of rounding in a sentence
+    numbers = (
+        f"{estimate.name} puts the new policy at {centre:.4g} against {value:.4g} for {name}: a difference "
+        f"of {seen:+.4g}, {_range(lower, upper)} with {estimate.level:.0%} confidence ({how})."
+    )
+    weak = _weakness(estimate)
+    if weak:
+        ends, mend = (lower, upper), _mending(estimate)
+        return Verdict("cannot tell", (numbers, weak), centre - value, ends, sound=False, next_step=mend)
+    answer = "better" if lower > slack else "worse" if upper < -slack else "cannot tell"
+    reasons = [numbers]
+    if answer == "cannot tell":
+        rounded = "" if lower <= 0.0 <= upper else ", up to rounding"
+        reasons.append(f"The range includes zero{rounded}.")
+    step = _next_step(estimate, answer, seen, (lower, upper))
+    return Verdict(answer, tuple(reasons), centre - value, (lower, upper), next_step=step)
+
+
+def _untold(why: str, step: str) -> Verdict:
+    """The verdict where there is nothing to go by."""
+    return Verdict("cannot tell", (why,), math.nan, (-math.inf, math.inf), next_step=step)
+
+
+def _next_step(estimate: Estimate, answer: str, difference: float, ends: tuple[float, float]) -> str:
+    """What would settle the question that an estimate with sound weights leaves open."""
+    n = estimate.n_episodes
+    if answer != "cannot tell":
+        return f"No more episodes are needed: {n:,} are enough for this answer."
+    half = (ends[1] - ends[0]) / 2
+    if not math.isfinite(half):
+        return "Log more episodes: too few carry any information to say how many are needed."
+    fixed = estimate.bias_allowance or 0.0
+    needed = episodes_needed(difference, half, fixed, n)
+    if difference == 0.0 or (needed is None and fixed == 0.0):
+        return "The log shows no difference at all: see whether what the policies differ in occurs in it."
+    if needed is None:
+        return (
+            "More episodes alone would not settle it: what dropping states may cost, or the distance between "
+            "weights and model, is larger than the difference. Look at other estimates, BLEND first."
+        )
+    return more_episodes(needed, n)
+
+
+def _mending(estimate: Estimate) -> str:
+    """What to do about weights that cannot carry a verdict."""
+    few = estimate.ess is not None and estimate.ess < FEW_EPISODES
+    if few or "low-ess-undropped" in estimate.flags or "all-dropped" in estimate.flags:
+        return (
+            "Look at BLEND, which does not depend on these weights alone; or log more episodes, best with an "
+            "old policy that acts more like the new one."
+        )
+    return (
+        "See whether the old policy's probabilities are those that the actions were drawn with; if they are, "
+        "log more episodes."
+    )
+
+
+def _of_blend(estimate: Estimate, blend: Blend, baseline: Estimate | float) -> Verdict:
+    """A blend has weighed all contradictions already, and knows its distance to the mean return."""
+    known = not isinstance(baseline, Estimate)
+    value = baseline.value if isinstance(baseline, Estimate) else float(baseline)
+    found = judge(blend, value, estimate.n_episodes, known, estimate.level)
+    if "low-ess-undropped" not in estimate.flags or not rests_on_weights(blend):
+        return found
+    weak = (*found.reasons[:2], FEW_WITHOUT_MODEL)
+    return replace(found, answer="cannot tell", reasons=weak, sound=False, next_step=MORE_ALIKE)
+
+
+def _doubted_by_flags(estimate: Estimate, found: Verdict) -> Verdict:
+    """The verdict with what the flags of its estimate say: grave ones first, the others after the numbers.
+
+    A verdict that is not sound keeps its last reason, which says why.
+    """
+    flags = estimate.flags
+    said = {flag: remark(flag, estimate.about) for flag in flags}
+    withheld = [flag for flag in WITHHOLDING if flag in flags]
+    done = (*withheld, OF_BLEND) if estimate.blend is not None else withheld
+    new = [flag for flag in flags if flag not in done and said[flag] not in found.reasons]
+    grave = [said[flag] for flag in new if flag in LEADING]
+    others = [said[flag] for flag in new if flag not in LEADING]
+    kept, last = (found.reasons, ()) if found.sound else (found.reasons[:-1], found.reasons[-1:])
+    reasons = (*grave, *kept, *others, *last)
+    closing = tuple(flag for flag in GRAVE if flag in flags)
+    if withheld:
+        reasons, step = (*reasons, *(said[flag] for flag in reversed(withheld))), advice(withheld[0])
+        return Verdict("cannot tell", reasons, found.difference, found.interval, False, step, closing)
+    return replace(found, reasons=reasons, doubts=closing, next_step=_step_in_doubt(found, flags))
+
+
+def _step_in_doubt(found: Verdict, flags: Iterable[str]) -> str | None:
+    """What to do next: an answer that is in doubt does not say that the log is long enough.
+
+    Where there is none, a grave doubt comes before the advice to log more.
+    """
+    doubts = doubts_of(flags)
+    if found.answer == "cannot tell":
+        grave = next((flag for flag in doubts if flag in GRAVE), None)
+        return found.next_step if grave is None or not found.sound else advice(grave)
+    if not doubts:
+        return found.next_step
+    return STANDS if doubts == [OF_BLEND] else f"Before you act on this: {FIRST[doubts[0]]}"
+
+
+def table_verdict(
+    estimates: Mapping[str, Estimate],
+    baseline: Estimate | float,
+    rules: Mapping[str, Rule | None] | None = None,
+) -> Verdict:
+    """The verdict of a table's headline; `rules` has those of estimators with a rule of their own.
+
+    It stands only as long as no other estimate of the table, with enough effective episodes of its own, rules
+    out the headline's value and would not give the same answer.
+    """
+    headline = headline_of(estimates)
+    own = (rules or {}).get(headline.name)
+    if own is not None:
+        return _doubted_by_flags(headline, own(headline, baseline))
+    found = _doubted(estimates, headline, verdict(headline, baseline))
+    if found.answer == "cannot tell" or headline.blend is not None:
+        return found
+    against = [
+        name
+        for name, other in estimates.items()
+        if contradicts(other, headline) and verdict(other, baseline).answer != found.answer
+    ]
+    if not against:
+        return found
+    reason = (
+        f"{' and '.join(against)} rule out what {headline.name} says: their intervals do not meet. "
+        "One of them must be wrong, and the log does not tell which."
+    )
+    step = "See which of them is wrong first: the logged probabilities, or what the states leave out."
+    reasons = (*found.reasons, reason)
+    return replace(found, answer="cannot tell", reasons=reasons, sound=False, next_step=step)
+
+
+def _doubted(estimates: Mapping[str, Estimate], headline: Estimate, found: Verdict) -> Verdict:
+    """The verdict with what the check of the model says first, where that is bad news."""
+    flagged = [one for one in estimates.values() if "model-misfit" in one.flags]
+    if not flagged or flagged[0].model_check is None:
+        return found
+    reason = flagged[0].model_check.reason
+    if headline in flagged and headline.blend is None:  # a blend has left the model out already
+        reason += f" {headline.name} is based on that model, and nothing can be concluded from it."
+        step = "See first how episodes end (terminated, time_limit), and what the states leave out."
+        return replace(found, answer="cannot tell", reasons=(reason, *found.reasons), next_step=step)
+    reason += f" The verdict is based on {headline.name}, which does without the model."
+    doubted = _step_in_doubt(found, [*headline.flags, "model-misfit"])
+    return replace(found, reasons=(reason, *found.reasons), next_step=doubted)
+
+
+def contradicts(other: Estimate, headline: Estimate) -> bool:
+    """Whether another estimate of the same policy, itself fit to be believed, lies apart from the headline.
+
+    Only estimates by products of ratios count: the naive average is no estimate of the policy, and those that
+    rest on a model alone are as wrong as it is.
+    """
+    if other is headline or other.interval is None or headline.interval is None:
+        return False
+    if not other.about.product or _weakness(other):
+        return False
+    return other.interval[0] > headline.interval[1] or other.interval[1] < headline.interval[0]
+
+
+def _range(lower: float, upper: float) -> str:
+    """The two ends in words."""
+    if math.isfinite(lower) and math.isfinite(upper):
+        return f"between {lower:+.4g} and {upper:+.4g}"
+    return "which could be anything" if lower == -upper else f"from {lower:+.4g} to {upper:+.4g}"
+
+
+def _weakness(estimate: Estimate) -> str:
+    """Why the weights cannot carry a verdict; empty where they can."""
+    if estimate.ess is not None and estimate.ess < FEW_EPISODES:
+        return f"Only {estimate.ess:.1f} of {estimate.n_episodes:,} episodes effectively carry the weights."
+    if "low-ess-undropped" in estimate.flags:
+        return remark("low-ess-undropped", estimate.about)
+    if "all-dropped" in estimate.flags and (estimate.bounds is None or estimate.bounds.disagreement is None):
+        return "Nearly every step is dropped, and there is no other estimate to check the model by."
+    z = estimate.mean_weight_z
+    if z is not None and not abs(z) <= FAR_FROM_ONE:
+        return f"Weights must average 1, and these are {z:+.1f} standard errors away from it."
+    return ""
+
+
+def _difference(
+    estimate: Estimate, baseline: Estimate | float, interval: tuple[float, float], difference: float
+) -> tuple[float, float, str]:
+    """The interval of estimate minus baseline, and how it was found."""
+    if not isinstance(baseline, Estimate):
+        return interval[0] - baseline, interval[1] - baseline, "interval of the estimate"
+    # In the same table both come from the same episodes.
+    paired = estimate.paired_std_error if baseline.about.naive else None
+    if paired is not None:
+        effective = estimate.n_episodes if estimate.ess is None else estimate.ess
+        error = t_error(paired, effective, estimate.level)
+        half = error + (estimate.bias_allowance or 0.0)
+        # Pairing takes the propensities as known. Were they estimated from this log, weights near 1 would
+        # make it far too sure of itself: never narrower than the interval of the estimate alone.
+        lower = min(difference - half, interval[0] - baseline.value)
+        upper = max(difference + half, interval[1] - baseline.value)
+        return lower, upper, "paired by episode"
+    if baseline.interval is None:
+        return -math.inf, math.inf, "the baseline has no interval"
+    return interval[0] - baseline.interval[1], interval[1] - baseline.interval[0], "two separate intervals"

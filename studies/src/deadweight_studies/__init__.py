@@ -1,0 +1,3 @@
+"""Studies: long measurements behind the claims of the documentation, each a command."""
+
+from __future__ import annotations
