@@ -49,7 +49,7 @@ def test_each_broken_log_gives_its_code(code, change):
 def test_the_corpus_meets_every_check_of_the_log():
     checks = {check.code for check in (*REQUIREMENTS, *ON_THE_TABLE, *ON_THE_LOG)}
     assert len(checks) >= 60
-    beside = {"DW252"}  # about what is said beside the table: tests/test_flags_and_limits.py
+    beside = {"DW252"}  # about what is said beside the table: tests/question/test_flags_and_limits.py
     assert checks - beside <= {code for _, code, _ in CORPUS}
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from deadweight_studies.ends import table_without_flags
 from deadweight_studies.real_kinds import toxic_dose
-from improving.small import PI_B, bandit, log
+from verbs.small import PI_B, bandit, log
 
 import deadweight as dw
 from deadweight.errors import EstimationError, OptionError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from improving.small import PI_B, bandit, log, mdp
+from verbs.small import PI_B, bandit, log, mdp
 
 from deadweight import TabularMDP, policy_value
 from deadweight.errors import OptionError

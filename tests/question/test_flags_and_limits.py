@@ -17,6 +17,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from deadweight_studies.ends import self_ending, table_without_flags
+from reference import model
+from reference.log import Log
 from typer.testing import CliRunner
 
 import deadweight as dw
@@ -25,9 +27,6 @@ from deadweight.errors import Assumption, DataError
 from deadweight.io.open import open_log
 from deadweight.io.stream import Stream, open_stream
 from deadweight.mdp.problem import simulate
-
-from .reference import model
-from .reference.log import Log
 
 PI_E, PI_B = [[0.8, 0.2], [0.3, 0.7]], [[0.5, 0.5], [0.5, 0.5]]
 LONGEST, UNTIL_SETTLED = 6, 400

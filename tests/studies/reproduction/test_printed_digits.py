@@ -11,7 +11,7 @@ from deadweight_studies.reproduction.spec import EXPERIMENTS, TABLES, printed
 from deadweight_studies.reproduction.tables import EXACT_MATCH, Mean, verdict
 from deadweight_studies.reproduction.worlds import PUBLISHED
 
-POLICIES = Path(__file__).parents[3] / "shared" / "data" / "taxi"
+POLICIES = Path(__file__).parents[4] / "shared" / "data" / "taxi"
 
 
 def estimates(experiment: str, setting: int, policies: str | None = None) -> dict[str, np.ndarray]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import reference as ref
 import scipy.stats
-from improving.small import PI_B, log
+from verbs.small import PI_B, log
 
 import deadweight as dw
 from deadweight.question.question import Question, ask

@@ -8,7 +8,7 @@ import rich.progress
 import scipy.optimize
 import scipy.sparse.linalg
 import scipy.stats
-from records.commands import tiny_problems
+from studies.records.commands import tiny_problems
 from typer.testing import CliRunner
 
 from deadweight.cli.app import app

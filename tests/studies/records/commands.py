@@ -49,9 +49,9 @@ def tiny_problems() -> dict[str, StudyProblem]:
 def context() -> Any:
     """Whoever forks, with everything imported."""
     found = multiprocessing.get_context("forkserver")
-    found.set_forkserver_preload(["records.preloaded"])
+    found.set_forkserver_preload(["studies.records.preloaded"])
     with pytest.MonkeyPatch.context() as patch:  # it must find this folder, and says nothing if it does not
-        patch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+        patch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
         forkserver.ensure_running()
     return found
 

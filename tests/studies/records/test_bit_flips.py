@@ -13,7 +13,7 @@ from deadweight_studies.records import Entry, Store, encode
 from deadweight_studies.reproduction.run import EXACT, Task, Work, open_store, record_of
 from deadweight_studies.reproduction.worlds import PUBLISHED
 from deadweight_studies.runs import open_stores
-from records.commands import tiny_problems
+from studies.records.commands import tiny_problems
 
 FLIPS = 2000
 

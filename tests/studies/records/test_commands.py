@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from records.commands import COMMANDS, RECORDS, finish, kill_when, lines, outcome, start
+from studies.records.commands import COMMANDS, RECORDS, finish, kill_when, lines, outcome, start
 
 pytestmark = pytest.mark.parametrize("name", COMMANDS)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from improving.small import PI_B, log
+from verbs.small import PI_B, log
 
 import deadweight as dw
 from deadweight.log.interface import InMemory, in_memory

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 
+import answers.test_given_model as given
 import numpy as np
 import pytest
-import test_given_model as given
+from answers.test_blend import late_log
 from deadweight_studies.problems import random_problem
-from test_blend import late_log
 
 import deadweight as dw
 from deadweight.answers.blend import BIASED, SKEWED, TWICE, Evidence, Mixture, half_width, skew_factors
