@@ -7,122 +7,30 @@ What nobody asks for, such as the standard error of an estimate without interval
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from deadweight.answers.influences import Job, one_pass
-from deadweight.answers.lanes import FEW_LANES, LanePlan, LaneWork, PlainWork, walked
+from deadweight.answers.influences import Job
 from deadweight.answers.plans import FEW_EPISODES, NEARLY_ALL, UNDROPPED, Compute, Plan, plan_of
+from deadweight.answers.rounds import OfInfluences, Summing, Sums, Task, carry_out, ess_key
 from deadweight.estimators.direct import Direct, Episodes
 from deadweight.estimators.influence import Influence, StartFamily, WithModel, full_influences, no_influence
-from deadweight.estimators.product import Family, Fit, ProductFamily, SelfNormalised, Summed
+from deadweight.estimators.product import Family, Fit, Summed
 from deadweight.mdp.tabular import policy_value
 from deadweight.question.drops import NOTHING_DROPPED
 from deadweight.question.question import Question
 from deadweight.results.saved import saved
-from deadweight.sums import kernel
-from deadweight.sums.blocks import BLOCK_CELLS, SMALL_CELLS, WALKED_CELLS, Block, Field
+from deadweight.sums.blocks import Block, Field
 from deadweight.sums.reduction import reduce_log
 from deadweight.sums.summaries import Kish, Moments, RowMoments
 from deadweight.sums.weighting import Weighting
-from deadweight.tools.progress import unforeseen_passes
 from deadweight.typing import FloatArray
 from deadweight.values.model import mdp_from_counts
 from deadweight.values.rows import MovedValues
-
-# --------------------------------------------------------------------------------------------------------
-# All that was summed of a question, by key, and the one fold that sums what is not there yet.
-
-
-class Summing:
-    """The sums of one question; all that was summed of it is there for all."""
-
-    def __init__(self, question: Question) -> None:
-        self.question = question
-        self._sums = question.sums
-
-    def found(self, one: Summed) -> Any:
-        """The sums of something that has been summed."""
-        inner = one.family.key if isinstance(one, SelfNormalised) else one.key
-        return self._sums[inner] if inner in self._sums else self._sums[one.key]
-
-    def sum(self, families: Iterable[Summed], weightings: Iterable[Weighting] = ()) -> None:
-        """One fold for all sums that are not there yet."""
-        wanted = {family.key: family for family in families if family.key not in self._sums}
-        for key, family in list(wanted.items()):
-            inner = family.family.key if isinstance(family, SelfNormalised) else None
-            if inner is not None and (inner in wanted or inner in self._sums):
-                del wanted[key]  # the sums with moments will do
-        sizes = {ess_key(w): w for w in weightings if ess_key(w) not in self._sums}
-        if not wanted and not sizes:
-            return
-        found = None
-        few = len(wanted) + len(sizes) <= FEW_LANES and all(map(_is_walked, wanted.values()))
-        plan = None if few else LanePlan(wanted.values(), sizes.items(), self._horizon)
-        if plan is not None and plan.works:
-            found = self._fold(plan.rest, dict(plan.rest_weightings), plan)
-        if found is None:
-            with unforeseen_passes(plan is not None and bool(plan.works)):  # a block was declined
-                found = self._fold(list(wanted.values()), sizes, None)
-            assert found is not None
-        self._sums.update(found)
-
-    def _horizon(self) -> int:
-        """The longest episode; of a stored log that nobody knows yet it is found with the counts."""
-        if self.question.parts.known is None:
-            _ = self.question.counts
-        return self.question.horizon
-
-    def _cells(self, families: Sequence[Summed]) -> int:
-        """The size of a block; it depends on what is summed and on the log, never on who sums."""
-        parts = self.question.parts
-        if kernel.KERNEL is None or not parts.has_rows or parts[0].discounting is not None:
-            return BLOCK_CELLS
-        return WALKED_CELLS if all(map(_is_walked, families)) else BLOCK_CELLS
-
-    def _fold(
-        self, families: Sequence[Summed], sizes: Mapping[Hashable, Weighting], plan: LanePlan | None
-    ) -> dict[Hashable, Any] | None:
-        """Sums by key, by way of lanes as far as the plan goes; None where a block was declined there."""
-        works: tuple[LaneWork | PlainWork, ...] = () if plan is None else (*plan.works, *plan.plain)
-        summarise = BlockSums(tuple(families), tuple(sizes.values()), works)
-        cells = self._cells(families) if plan is None else SMALL_CELLS  # much is summed beside lanes
-        found = reduce_log(self.question.parts, summarise, self.question.workers, cells)
-        alone = len(families) + len(sizes)
-        keys = [*(family.key for family in families), *sizes]
-        of_lanes = {} if plan is None else plan.results(found[alone:])
-        return None if of_lanes is None else {**dict(zip(keys, found[:alone], strict=True)), **of_lanes}
-
-
-@dataclass(frozen=True, eq=False)
-class BlockSums:
-    """The sums of a block: of families and whole weights one by one, and of walks along many lanes."""
-
-    families: tuple[Summed, ...]
-    weightings: tuple[Weighting, ...]
-    walks: tuple[LaneWork | PlainWork, ...]
-
-    def __call__(self, block: Block) -> list[Any]:
-        """All of them."""
-        sums: list[Any] = [family.summarise(block) for family in self.families]
-        sums += [Kish.of(weighting.on(block).final) for weighting in self.weightings]
-        return sums + walked(self.walks, block)
-
-
-def _is_walked(one: Summed) -> bool:
-    """Whether it is summed on walks by itself, where there is a kernel."""
-    family = one.family if isinstance(one, SelfNormalised) else one
-    return isinstance(family, ProductFamily) and family.is_walked
-
-
-def ess_key(weighting: Weighting) -> Hashable:
-    """The key of the whole weights of some kept ratios."""
-    return ("ess", weighting)
-
 
 # --------------------------------------------------------------------------------------------------------
 # The model check: does the fitted model give back what the log itself earned?
@@ -281,44 +189,32 @@ class Answers(Summing):
         self._dropped_shares: dict[Field, float] = {}
         self._misfit: Misfit | None = None
 
-    def prepare(
-        self,
-        with_bias: bool,
-        counterparts: Iterable[Plan] = (),
-        with_errors: bool = False,
-        besides: Iterable[Summed] = (),
-    ) -> None:
-        """The first pass for all plans at once, for those that check them, and for what others need."""
-        families = [*self.first_pass(counterparts, with_errors), *besides]
-        if with_bias:
-            families += [one for plan in self.plans if (one := plan.summed_missing) is not None]
-        self.sum(families, [plan.weighting for plan in self.plans if plan.estimator.is_product])
+    def wanted(
+        self, with_bias: bool = False, counterparts: Iterable[Plan] = (), with_errors: bool = False
+    ) -> Sums:
+        """What is to be summed for the plans, and for those that check them.
 
-    def first_pass(self, counterparts: Iterable[Plan] = (), with_errors: bool = True) -> list[Summed]:
-        """What is to be summed for the plans, and for those that check them."""
+        `with_errors`: with what the model's part of their standard errors needs.
+        """
         families: list[Summed] = [plan.summed for plan in (*self.plans, *counterparts)]
         if with_errors and not self.model_known:
             families += [plan.starts for plan in self.plans if plan.starts is not None]
             families += [plan.surprise for plan in self.plans if plan.surprise is not None]
-        return families
+        if with_bias:
+            families += [plan.summed_missing for plan in self.plans if plan.summed_missing is not None]
+        return Sums(families, [plan.weighting for plan in self.plans if plan.estimator.is_product])
 
-    def prepare_std_errors(
-        self,
-        plans: Iterable[Plan] | None = None,
-        paired: Iterable[Plan] = (),
-        besides: Iterable[Job | None] = (),
-    ) -> None:
-        """The second pass, for all plans at once.
+    def std_errors(self, plans: Iterable[Plan] | None = None, paired: Iterable[Plan] = ()) -> Task[None]:
+        """Make standard errors.
 
         Args:
-          plans: whose standard error is wanted; None for all.
-          paired: those whose distance to the mean return is to have a standard error as well.
-          besides: what others need of the influences of blocks.
+          plans: of these; None for all, with the check of the model.
+          paired: plans whose distance to the mean return is to have a standard error as well.
         """
-        one_pass(self.question, [self.errors(plans, paired), *besides])
+        yield OfInfluences([self.errors(plans, paired)])
 
     def errors(self, plans: Iterable[Plan] | None = None, paired: Iterable[Plan] = ()) -> Job | None:
-        """What the second pass has to do for standard errors; None where they are all there."""
+        """What a pass over influences has to do for standard errors; None where they are all there."""
         wanted: list[Plan] = []
         for plan in self.plans if plans is None else plans:
             if self._error_key(plan) in self._sums:
@@ -395,7 +291,7 @@ class Answers(Summing):
         return None if self.model_known or not math.isfinite(self.fit(plan).value) else plan.starts
 
     def paired_std_error(self, plan: Plan) -> float | None:
-        """The standard error of the distance to the mean return, where `prepare_std_errors` made it."""
+        """The standard error of the distance to the mean return, where `std_errors` made it."""
         return self._paired.get(plan)
 
     def _check_to_make(self) -> ModelCheck | None:
@@ -439,7 +335,7 @@ class Answers(Summing):
         """The standard error of a plan's estimate."""
         key = self._error_key(plan)
         if key not in self._sums:
-            self.prepare_std_errors([plan])
+            carry_out(self.question, self.std_errors([plan]))
         error: float = self._sums[key]
         return error
 
@@ -462,8 +358,7 @@ class Answers(Summing):
         value, ess = self.fit(plan.corrected).value, self.ess(plan)
         distances = [abs(value - self.fit(other).value) for other in plan.counterparts]
         if distances and self.dropped_share(plan) >= NEARLY_ALL:
-            with unforeseen_passes():
-                distances[1] += self.std_error(self._witness)
+            distances[1] += self.std_error(self._witness)
         few = ess is not None and ess < FEW_EPISODES
         return max(distances if few else distances[:-1], default=None)
 

@@ -19,9 +19,10 @@ import numpy as np
 
 from deadweight.answers.answering import Answers
 from deadweight.answers.blend import BY_EPISODE, BY_STEP, ROUNDING, SECOND_OPINION, WHOLE_WEIGHTS, Evidence
-from deadweight.answers.influences import Job, one_pass
+from deadweight.answers.influences import Job
 from deadweight.answers.intervals import ReturnExtent
 from deadweight.answers.plans import plan_of
+from deadweight.answers.rounds import Counts, OfInfluences, Sums, Task
 from deadweight.answers.trust import has_given_model, is_proven, known_values
 from deadweight.answers.witnesses import LEAST_Z, fit_of
 from deadweight.estimators import names
@@ -38,7 +39,6 @@ from deadweight.sums.reduction import in_log_order, numbered
 from deadweight.sums.running import Running, scale
 from deadweight.sums.summaries import CoMoments, Kish, Pieces
 from deadweight.tools.arithmetic import divide
-from deadweight.tools.progress import unforeseen_passes
 from deadweight.typing import FloatArray
 from deadweight.values.crossfit import FOLDS, SquaresByState, Surprise
 
@@ -53,12 +53,20 @@ def gather(question: Question, answers: Answers | None = None) -> Evidence:
     return evidence
 
 
+def evidence_of(question: Question) -> Task[Evidence]:
+    """The evidence of a question, by passes that others may share."""
+    yield Counts(FOLDS)
+    gatherer = Gatherer(question, Answers(question, ()))
+    yield Sums(gatherer.wanted, [gatherer.plans[BY_STEP].weighting])
+    yield OfInfluences([gatherer.job])
+    return gatherer.evidence()
+
+
 def checked(question: Question, answers: Answers, evidence: Evidence, lost: bool) -> Evidence:
     """The evidence once it is known whether the model is lost; whoever gathers again gets it so."""
     if lost or not evidence.model:
         name = BY_EPISODE if evidence.late else BY_STEP
-        with unforeseen_passes():
-            distance = answers.disagreement(plan_of(question, BUILT_IN[name], NOTHING_DROPPED))
+        distance = answers.disagreement(plan_of(question, BUILT_IN[name], NOTHING_DROPPED))
         evidence = replace(evidence, model=False, row_distance=distance or 0.0)
     question.paths[Evidence] = evidence
     return evidence
@@ -164,7 +172,7 @@ class Gatherer:
         """All of it; by passes of its own where no others were shared."""
         question, answers, estimates = self.question, self.answers, self._estimates
         if self._joint is None:
-            one_pass(question, [self.job])
+            OfInfluences([self.job]).serve(question)
         assert self._joint is not None
         joint, ess = self._joint, answers.ess(self.plans[BY_STEP]) or 0.0
         covariance = joint.moments.covariance_of_means * self._unit**2

@@ -14,6 +14,7 @@ from deadweight.answers.answering import Answers, Misfit
 from deadweight.answers.blend import CROSS_FITTED, ROUNDING, SECOND_OPINION, WITHOUT_MODEL, Evidence, Mixture
 from deadweight.answers.candidates import checked
 from deadweight.answers.plans import Plan, plan_of
+from deadweight.answers.rounds import carry_out
 from deadweight.answers.student_t import centred_influences
 from deadweight.answers.trust import confounding_of
 from deadweight.errors import EstimationError
@@ -131,7 +132,7 @@ def _model_check(answers: Answers) -> Misfit | None:
     if known is not None:
         return known
     checks = Answers(answers.question, [model_alone])
-    checks.prepare_std_errors()
+    carry_out(answers.question, checks.std_errors())
     return checks.misfit(model_alone)
 
 

@@ -7,9 +7,8 @@ one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,10 +17,8 @@ from deadweight.answers.lanes import NOTHING, Laned, both, is_simple, lane_class
 from deadweight.estimators.influence import Influence
 from deadweight.estimators.product import Normalised, ProductInfluence
 from deadweight.estimators.windowed import WindowWalks
-from deadweight.question.question import Question
-from deadweight.sums.blocks import SMALL_CELLS, Block
+from deadweight.sums.blocks import Block
 from deadweight.sums.lanes import LaneFactors, Lanes, LaneValues, LaneWalk, Wanted
-from deadweight.sums.reduction import reduce_log
 from deadweight.sums.weighting import Weighting
 from deadweight.typing import FloatArray
 from deadweight.values.model_influence import JointInfluence, ModelInfluence
@@ -40,31 +37,6 @@ class Job:
     influences: Sequence[Influence]
     summarise: Callable[[FloatArray, Block], Any]
     finish: Callable[[Any], None]
-
-
-def one_pass(question: Question, jobs: Iterable[Job | None]) -> None:
-    """All jobs in one pass over the log."""
-    wanted = [job for job in jobs if job is not None]
-    if not wanted:
-        return
-    ends = np.cumsum([0, *(len(job.influences) for job in wanted)]).tolist()
-    rows = [(slice(lo, hi), job.summarise) for (lo, hi), job in zip(pairwise(ends), wanted, strict=True)]
-    work = _Work(Influences([one for job in wanted for one in job.influences]), tuple(rows))
-    found = reduce_log(question.parts, work, question.workers, SMALL_CELLS)
-    for job, one in zip(wanted, found, strict=True):
-        job.finish(one)
-
-
-@dataclass(frozen=True, eq=False)
-class _Work:
-    """What is done with a block in the second pass."""
-
-    influences: Influences
-    jobs: tuple[tuple[slice, Callable[[FloatArray, Block], Any]], ...]
-
-    def __call__(self, block: Block) -> list[Any]:
-        values = self.influences(block)
-        return [summarise(values[rows], block) for rows, summarise in self.jobs]
 
 
 class Influences:

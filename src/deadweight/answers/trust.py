@@ -16,7 +16,8 @@ from functools import partial
 import numpy as np
 
 from deadweight.answers.answering import Answers
-from deadweight.answers.influences import Job, one_pass
+from deadweight.answers.influences import Job
+from deadweight.answers.rounds import OfInfluences
 from deadweight.answers.witnesses import LEAST_Z, guard_of, labels_are_noise
 from deadweight.estimators.influence import Influence
 from deadweight.estimators.windowed import ModelSteps, model_steps
@@ -27,7 +28,6 @@ from deadweight.sums.old_policies import SAME, Confounding, slope_sums
 from deadweight.sums.reduction import reduce_log
 from deadweight.sums.summaries import KeyedSums, RowMoments, Total
 from deadweight.tools.arithmetic import divide, sums_by
-from deadweight.tools.progress import unforeseen_passes
 from deadweight.typing import FloatArray
 from deadweight.values.rows import MovedValues, OfEpisodes, RowValues
 
@@ -269,8 +269,7 @@ def job_for(answers: Answers) -> Job | None:
 
 def confounding_of(answers: Answers) -> Confounding | None:
     """What the check finds, by passes of its own where none were shared; None where it cannot be made."""
-    with unforeseen_passes():
-        one_pass(answers.question, [job_for(answers)])
+    OfInfluences([job_for(answers)]).serve(answers.question)
     found: Confounding | None = answers.question.sums.get(Confounding)
     return found
 

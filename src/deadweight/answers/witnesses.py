@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from deadweight.answers.answering import Answers
-from deadweight.answers.influences import Job, one_pass
+from deadweight.answers.influences import Job
 from deadweight.answers.plans import FEW_EPISODES, plan_of
+from deadweight.answers.rounds import OfInfluences
 from deadweight.estimators.names import BUILT_IN
 from deadweight.estimators.product import SelfNormalised, Summed
 from deadweight.estimators.windowed import model_steps, row_window, value_of_starts, windowed
@@ -196,7 +197,7 @@ def guard_of(question: Question) -> Guard:
 def _guard(question: Question) -> Guard:
     robust, plain = (plan_of(question, BUILT_IN[name], NOTHING_DROPPED) for name in ("WDR", "WPDIS"))
     answers = Answers(question, [robust, plain], model_known=True)
-    answers.prepare(False)
+    answers.wanted().serve(question)
     errors = answers.std_error(robust), answers.std_error(plain)
     ratio = errors[0] / errors[1] if errors[1] > 0 else math.inf if errors[0] > 0 else 1.0
     surer = plain if errors[1] < errors[0] else robust
@@ -556,7 +557,7 @@ class Hearing:
     @property
     def first(self) -> list[Summed]:
         """What the first pass sums."""
-        wanted: list[Summed] = [*self._answers.first_pass(with_errors=False), *self._windows]
+        wanted: list[Summed] = [*self._answers.wanted().wanted, *self._windows]
         return wanted if self._proof is None else [*wanted, self._proof.summed]
 
     @property
@@ -572,7 +573,7 @@ class Hearing:
         """What they say; by passes of their own where no others have taken them along."""
         answers, (robust, direct) = self._answers, self.plans
         answers.sum(self.first, [robust.weighting])
-        one_pass(self.question, self.second)
+        OfInfluences(self.second).serve(self.question)
         by_model = answers.fit(direct).value
         windowed = [one.family.finish(answers.found(one), weighted=True).value for one in self._windows]
         ess, z = answers.ess(robust) or 0.0, math.inf if self._proof is None else self._proof.z

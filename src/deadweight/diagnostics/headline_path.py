@@ -9,6 +9,7 @@ import numpy as np
 
 from deadweight.answers.answering import Answers
 from deadweight.answers.plans import plan_of
+from deadweight.answers.rounds import carry_out
 from deadweight.answers.student_t import ONE_EPISODE, t_quantile
 from deadweight.estimators.names import estimator_of
 from deadweight.log.labels import visible
@@ -138,10 +139,9 @@ def _errors(question: Question, path: EpsilonPath, shown: list[int]) -> list[tup
     plans = [plan_of(question, made, drops[k]) for k in shown]
     answers = Answers(question, plans)
     some = plans if question.row_values is None else [plans[shown.index(path.chosen)]]
-    answers.prepare(
-        False, [check for plan in plans for check in plan.counterparts], with_errors=some is plans
-    )
-    answers.prepare_std_errors(some)
+    checks = [check for plan in plans for check in plan.counterparts]
+    answers.wanted(counterparts=checks, with_errors=some is plans).serve(question)
+    carry_out(question, answers.std_errors(some))
     errors = {plan: answers.std_error(plan) for plan in some}
     return [
         (errors.get(plan, float(path.std_error[k])), answers.disagreement(plan) or 0.0)

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.answers.answering import Answers, Summing
+from deadweight.answers.answering import Answers
+from deadweight.answers.rounds import Summing
 from deadweight.diagnostics.tails import LargestWeights, pareto_k, second_moment
 from deadweight.log.interface import LogLike
 from deadweight.question.drops import drop_of

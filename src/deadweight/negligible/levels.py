@@ -9,9 +9,9 @@ from typing import overload
 import numpy as np
 
 from deadweight.answers.answering import Answers
-from deadweight.answers.influences import one_pass
 from deadweight.answers.lanes import Laned
 from deadweight.answers.plans import Plan, plan_of
+from deadweight.answers.rounds import OfInfluences, Sums, Task, carry_out
 from deadweight.answers.witnesses import Hearing
 from deadweight.estimators.estimator import Estimator
 from deadweight.log.labels import StateSet
@@ -90,7 +90,7 @@ def make_levels(question: Question, min_visits: int = 0, most: int | None = None
     There is one at each distinct gap of a visited state or, with `most`, at no more than so many quantiles.
     States never visited follow by their gap: dropping them changes nothing.
     """
-    _ = question.values  # which the bias along the path needs anyway, and from which gaps are quick
+    question.solve()  # the bias along the path needs values anyway, and from them gaps are quick
     gap, allowed, visits = question.gaps, may_drop(question, min_visits), question.visits
     seen = gap[allowed & (visits > 0)]
     points = np.unique(seen)
@@ -178,7 +178,7 @@ def columns_of(
     wanted: Sequence[tuple[Estimator, Levels]],
     shown: Sequence[Plan] = (),
     hearing: Hearing | None = None,
-) -> list[Columns]:
+) -> Task[list[Columns]]:
     """The columns of the paths of some names.
 
     Args:
@@ -186,29 +186,33 @@ def columns_of(
       wanted: names with their levels.
       shown: plans whose full standard errors, and those that check them, somebody will ask for: made on
         the way.
-      hearing: witnesses that are heard in the same passes.
+      hearing: estimates that check the choice, made in the same passes.
     """
-    found = [LevelPlans.of(question, made, level_drops(question, levels)) for made, levels in wanted]
-    together = [some for some in found if some.laned]
-    answers = Answers(question, [plan for some in together for plan in some.all], model_known=True)
+    paths = [
+        LevelPlans.of(question, estimator, level_drops(question, levels)) for estimator, levels in wanted
+    ]
+    together = [plans for plans in paths if plans.laned]
+    answers = Answers(question, [plan for plans in together for plan in plans.all], model_known=True)
     full = Answers(question, shown if together else ())
-    besides = full.first_pass([c for plan in full.plans for c in plan.counterparts])
-    answers.prepare(True, besides=besides if hearing is None else [*besides, *hearing.first])
-    errors = [answers.errors([p for s in together for p in s.plans]), full.errors(full.plans)]
-    one_pass(question, errors if hearing is None else [*errors, *hearing.second])
+    checks = [check for plan in full.plans for check in plan.counterparts]
+    of_full = Sums(full.wanted(counterparts=checks, with_errors=True).wanted)
+    of_checks = Sums([] if hearing is None else hearing.first)
+    yield answers.wanted(with_bias=True).joined([of_full, of_checks])
+    errors = [answers.errors([plan for plans in together for plan in plans.plans]), full.errors(full.plans)]
+    yield OfInfluences(errors if hearing is None else [*errors, *hearing.second])
     return [
-        some.columns(answers) if some in together else level_by_level(question, made, levels)
-        for some, (made, levels) in zip(found, wanted, strict=True)
+        plans.columns(answers) if plans in together else level_by_level(question, estimator, levels)
+        for plans, (estimator, levels) in zip(paths, wanted, strict=True)
     ]
 
 
-def level_by_level(question: Question, made: Estimator, levels: Levels) -> Columns:
+def level_by_level(question: Question, estimator: Estimator, levels: Levels) -> Columns:
     """The columns of any state-based estimator, some levels at a time."""
-    drops, rows = level_drops(question, levels), []
+    drops, columns = level_drops(question, levels), []
     for lo in range(0, len(drops), LEVELS_AT_ONCE):
-        some = LevelPlans.of(question, made, drops[lo : lo + LEVELS_AT_ONCE])
-        answers = Answers(question, some.all, model_known=True)
-        answers.prepare(with_bias=True)
-        answers.prepare_std_errors(some.plans)
-        rows.append(vars(some.columns(answers)))
-    return Columns(*(np.concatenate([one[name] for one in rows]) for name in rows[0]))
+        plans = LevelPlans.of(question, estimator, drops[lo : lo + LEVELS_AT_ONCE])
+        answers = Answers(question, plans.all, model_known=True)
+        answers.wanted(with_bias=True).serve(question)
+        carry_out(question, answers.std_errors(plans.plans))
+        columns.append(vars(plans.columns(answers)))
+    return Columns(*(np.concatenate([part[name] for part in columns]) for name in columns[0]))

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deadweight.answers.plans import FEW_EPISODES, plan_of
+from deadweight.answers.rounds import Counts, Task, carry_out
 from deadweight.answers.witnesses import Witnesses, hearing_of, witnesses_of
 from deadweight.errors import EstimationError, OptionError
 from deadweight.estimators.estimator import Estimator
@@ -41,7 +42,6 @@ from deadweight.question.asked import read_options
 from deadweight.question.question import Policy, Question, ask
 from deadweight.results.saved import SCHEMA, Result, finite, saved
 from deadweight.results.shown import frame, html_table, new_figure
-from deadweight.tools.progress import unforeseen_passes
 from deadweight.typing import FloatArray, IntArray
 from deadweight.values.crossfit import FOLDS
 
@@ -261,49 +261,55 @@ def epsilon_path(
     return path_of(question, estimator_of(name), min_visits)
 
 
-def path_of(question: Question, made: Estimator, min_visits: int = 0, anchored: bool = True) -> EpsilonPath:
+def path_of(
+    question: Question, estimator: Estimator, min_visits: int = 0, anchored: bool = True
+) -> EpsilonPath:
     """The path of a question that has been asked already; made once.
 
     `anchored`: the choice is held by estimates that drop nothing, see `deadweight.negligible.path`.
     """
-    make_paths(question, [(made, min_visits)], anchored)
-    found: EpsilonPath = question.paths[made, min_visits, anchored]
-    return found
+    carry_out(question, paths(question, [(estimator, min_visits)], anchored))
+    path: EpsilonPath = question.paths[estimator, min_visits, anchored]
+    return path
 
 
-def make_paths(
+def paths(
     question: Question,
     wanted: Sequence[tuple[Estimator, int]],
     anchored: bool,
     shown: tuple[Estimator, int] | None = None,
-) -> None:
-    """The paths of some names with their `min_visits`, in two passes together.
+) -> Task[None]:
+    """Make the paths of some names with their `min_visits`, one pass for sums and one for influences.
 
     `shown`: of these levels full standard errors will be asked for as well.
     """
-    wanted = [one for one in dict.fromkeys(wanted) if (*one, anchored) not in question.paths]
-    for made, _ in wanted:
-        _require_drops(made)
-    if anchored and wanted:
-        question.count_folds(FOLDS)  # witnesses will need them: one pass for both counts
-    levels = [levels_of(question, made, min_visits) for made, min_visits in wanted]
+    wanted = [each for each in dict.fromkeys(wanted) if (*each, anchored) not in question.paths]
+    for estimator, _ in wanted:
+        _require_drops(estimator)
+    if not wanted:
+        return
+    # The estimates that check the choice will need folds: one pass for both counts.
+    yield Counts(FOLDS if anchored else 0)
+    levels = [levels_of(question, *each) for each in wanted]
     swept = [
-        made.whole_episode and len(some) > MOST_AT_ONCE
-        for (made, _), some in zip(wanted, levels, strict=True)
+        estimator.whole_episode and len(own) > MOST_AT_ONCE
+        for (estimator, _), own in zip(wanted, levels, strict=True)
     ]
-    at_once = [(made, some) for (made, _), some, by in zip(wanted, levels, swept, strict=True) if not by]
+    at_once = [
+        (estimator, own) for (estimator, _), own, by in zip(wanted, levels, swept, strict=True) if not by
+    ]
     plans = []
     # Row by row full errors take a reading of the features each: only the chosen level will have them.
     if shown is not None and at_once and question.parts.has_states:
         drops = level_drops(question, levels_of(question, *shown))
         plans = [plan_of(question, shown[0], drop) for drop in drops]
     hearing = hearing_of(question) if anchored and at_once else None
-    found = iter(columns_of(question, at_once, plans, hearing) if at_once else ())
-    for (made, min_visits), some, by in zip(wanted, levels, swept, strict=True):
-        with unforeseen_passes():  # how many levels there are is known now
-            columns = sweep(question, made, some) if by else next(found)
-            columns = level_by_level(question, made, some) if columns is None else columns
-        question.paths[made, min_visits, anchored] = _path(question, made, some, columns, anchored)
+    columns_at_once = yield from columns_of(question, at_once, plans, hearing)
+    made = iter(columns_at_once)
+    for (estimator, min_visits), own, by in zip(wanted, levels, swept, strict=True):
+        columns = sweep(question, estimator, own) if by else next(made)
+        columns = level_by_level(question, estimator, own) if columns is None else columns
+        question.paths[estimator, min_visits, anchored] = _path(question, estimator, own, columns, anchored)
 
 
 def levels_of(question: Question, made: Estimator, min_visits: int) -> Levels:

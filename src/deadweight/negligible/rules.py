@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from deadweight.answers.plans import Plan
+from deadweight.answers.rounds import Task
 from deadweight.errors import DropError, EstimationError, did_you_mean
 from deadweight.estimators.estimator import Estimator
 from deadweight.log.columns import require_labels
 from deadweight.log.labels import StateSet
 from deadweight.log.trajectories import Trajectories
-from deadweight.negligible.path import make_paths, path_of
+from deadweight.negligible.path import path_of, paths
 from deadweight.negligible.state_tests import states_below
 from deadweight.question.drops import NOTHING_DROPPED, Drop, chosen_drop, drop_of
 from deadweight.question.question import Question
@@ -24,27 +25,28 @@ AUTOMATIC = {"anchored": True, "free": False}
 LABELLED = {"covariance": "The covariance test", "return-test": "The return test"}
 
 
-def prepare_automatic(
+def automatic_paths(
     question: Question,
     estimators: Sequence[Estimator],
-    rule: str,
+    drop: Any,
     shown: Estimator | None = None,
-) -> None:
-    """Make the paths of several estimators together, where a rule in words needs them.
+) -> Task[None]:
+    """Make the paths of several estimators together, where an automatic rule needs them.
 
     Args:
-      question, estimators, rule: as in `states_by_rule`.
+      question, estimators: as in `states_by_rule`.
+      drop: as the user gave it.
       shown: its levels will be shown, each with the standard error of its own interval.
     """
-    if read_rule(rule)[0] != "auto":
+    if not isinstance(drop, str) or read_rule(drop)[0] != "auto":
         return
-    anchored = _is_anchored(rule)
-    wanted = [(made, least_visits(made)) for made in estimators]
+    anchored = _is_anchored(drop)
+    wanted = [(estimator, least_visits(estimator)) for estimator in estimators if estimator.is_state_based]
     if shown is None or not anchored or not question.has_values:
-        make_paths(question, wanted, anchored)
+        yield from paths(question, wanted, anchored)
     else:
         of_background = (shown, least_visits(shown))
-        make_paths(question, [*wanted, of_background], anchored, of_background)
+        yield from paths(question, [*wanted, of_background], anchored, of_background)
 
 
 def least_visits(made: Estimator) -> int:

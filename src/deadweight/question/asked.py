@@ -550,6 +550,11 @@ class Asked:
         """Transition counts of the log."""
         return self.facts.counts(self.shape)
 
+    def learn_sizes(self) -> None:
+        """Make sure that the lengths of episodes are known, which a stored log learns in a pass."""
+        if self.parts.known is None:
+            self.facts.counts(self.shape)
+
     def count_folds(self, folds: int) -> None:
         """Take the counts of so many folds with those of the log, in one pass, if neither is there yet."""
         if self.options.model is None and self.parts.has_states:  # of rows there is nothing to count

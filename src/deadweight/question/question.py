@@ -217,8 +217,7 @@ class Question(Asked):
         """Whether Q of all steps can be had: pi_e is known for all actions, the table not too large."""
         if self.pair.pi_e is None:
             return False
-        if self.parts.known is None:
-            _ = self.counts  # whose pass over the parts finds the horizon as well
+        self.learn_sizes()
         return self.horizon * self.pair.pi_e.size <= MOST_VALUES
 
     @property
@@ -235,6 +234,10 @@ class Question(Asked):
     def has_solved(self) -> bool:
         """Whether anybody has asked for them yet."""
         return "values" in vars(self) or self.row_values is not None
+
+    def solve(self) -> None:
+        """Make sure that there are values of pi_e, as `values` has them."""
+        self.values  # noqa: B018
 
     @cached_property
     def values(self) -> Values[Table]:

@@ -22,7 +22,6 @@ from deadweight.sums.blocks import Block
 from deadweight.sums.reduction import reduce_log
 from deadweight.sums.summaries import Extent, KeyedSums
 from deadweight.tools.arithmetic import divide, sums_by
-from deadweight.tools.progress import unforeseen_passes
 from deadweight.typing import FloatArray, IntArray, Labels
 
 # More standard errors than this are no chance.
@@ -145,8 +144,7 @@ def old_policies(log: LogLike) -> list[OldPolicy]:
     if not found.has_behaviour_ids:
         return []
     if found not in _KNOWN:
-        with unforeseen_passes():
-            _KNOWN[found] = _compare(found)
+        _KNOWN[found] = _compare(found)
     return _KNOWN[found]
 
 

@@ -22,7 +22,7 @@ from deadweight.sums.blocks import BLOCK_CELLS, SMALL_CELLS, Block, blocks
 from deadweight.sums.executors import Executor
 from deadweight.sums.summaries import Pieces, Total
 from deadweight.tools.limits import processors
-from deadweight.tools.progress import Pass, unforeseen_passes
+from deadweight.tools.progress import Pass
 from deadweight.typing import FloatArray
 
 # --------------------------------------------------------------------------------------------------------
@@ -194,9 +194,8 @@ def _fold_stored(parts: Stored, summarise: Summarise, cells: int, by_ends: bool)
     try:
         return _pass_over(parts, summarise, cells)
     except EndsUnknownError:
-        with unforeseen_passes():
-            parts.settle_ends()
-            return _pass_over(parts, summarise, cells)
+        parts.settle_ends()
+        return _pass_over(parts, summarise, cells)
 
 
 def _pass_over(parts: Stored, summarise: Summarise, cells: int) -> list[Any]:

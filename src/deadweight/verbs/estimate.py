@@ -11,10 +11,11 @@ from typing import Any
 from deadweight._version import __version__
 from deadweight.answers import trust as confounding
 from deadweight.answers.answering import Answers
-from deadweight.answers.candidates import Gatherer
+from deadweight.answers.candidates import evidence_of
 from deadweight.answers.headline import blend_estimate, check_blend
 from deadweight.answers.intervals import PAIRED, ReturnExtent, check_interval, make_interval, settled_interval
 from deadweight.answers.plans import Plan
+from deadweight.answers.rounds import OfInfluences, Sums, Task, carry_out, together
 from deadweight.answers.student_t import check_range, influences
 from deadweight.diagnostics.background import background_of, background_sums
 from deadweight.diagnostics.flags import contents_of, mix_flags, order_job, row_flags, watched
@@ -24,17 +25,16 @@ from deadweight.errors import OptionError, did_you_mean
 from deadweight.estimators.estimator import Estimator
 from deadweight.estimators.names import NAIVE, estimator_of
 from deadweight.log.interface import Source
-from deadweight.negligible.rules import chooser_of, planned, prepare_automatic, read_rule, resolved
+from deadweight.negligible.rules import automatic_paths, chooser_of, planned, resolved
 from deadweight.question.asked import read_options
 from deadweight.question.drops import NOTHING_DROPPED, Drop
 from deadweight.question.question import Policy, Question, ask, opened
-from deadweight.results.estimate import Estimate
+from deadweight.results.estimate import Estimate, Interval
 from deadweight.results.evaluation import Evaluation, headline_of
 from deadweight.results.flags import FLAGS
 from deadweight.results.saved import ABSENT
 from deadweight.sums.reduction import learnt_here
-from deadweight.tools.progress import LOGGER, expect_passes, is_watched
-from deadweight.values.crossfit import FOLDS
+from deadweight.tools.progress import LOGGER
 from deadweight.verbs.verdict import table_verdict
 
 # --------------------------------------------------------------------------------------------------------
@@ -54,7 +54,6 @@ def default_names(question: Question) -> tuple[str, ...]:
     """The estimators of a table that nobody has chosen."""
     if question.can_solve_model:
         return DEFAULT_TABLE
-    expect_passes(None)  # it was taken for the other one
     return DEFAULT_WITHOUT_MODEL
 
 
@@ -71,7 +70,8 @@ def answered_table(
     """The table of a question, and the plan of its headline; arguments as those of `evaluate`."""
     wanted = distinct(default_names(question) if estimators is None else estimators)
     naive, made = NAIVE.variant(), with_baseline(wanted, baseline)
-    found = answer(question, made, drop, interval, level, also, paired=baseline is None, shown=background)
+    asked = Asked(made, drop, interval, level, also, paired=baseline is None, shown=background)
+    found = answer(question, asked)
     estimates = {made.name: found[made.name][1] for made in wanted}
     against = found[naive.name][1] if baseline is None else baseline
     headline = headline_of(estimates)
@@ -130,82 +130,154 @@ def _said(drop: Any) -> str | None:
     return str(getattr(drop, "__name__", type(drop).__name__)) if callable(drop) else "given"
 
 
-def answer(
-    question: Question,
-    estimators: Sequence[Estimator],
-    drop: Any,
-    interval: str | None,
-    level: float,
-    also: Sequence[str] = (),
-    paired: bool = False,
-    shown: bool = False,
-) -> dict[str, tuple[Plan, Estimate]]:
-    """Estimates by several estimators, which share their passes over the log, each with its plan.
+@dataclass(frozen=True)
+class Asked:
+    """What is asked for of a table.
 
-    Args:
+    Attributes:
+      estimators: which are its rows.
+      drop, interval, level: those of `evaluate`.
       also: parts of an estimate to be made though nothing else needs them, see `ALSO`.
       paired: whether estimates are compared with the mean return of the same episodes.
-      shown: whether the background will be made as well, whose path is made on the way then.
+      shown: whether a report will show what is behind the table; its weights and path are made on the way.
     """
-    check_interval(interval, level, question.options)
+
+    estimators: Sequence[Estimator]
+    drop: Any
+    interval: str | None
+    level: float
+    also: Sequence[str] = ()
+    paired: bool = False
+    shown: bool = False
+
+    @property
+    def mixes(self) -> list[Estimator]:
+        """The estimators that mix others."""
+        return [estimator for estimator in self.estimators if estimator.is_mix]
+
+    @property
+    def with_errors(self) -> bool:
+        """Whether standard errors are made."""
+        return self.interval is not None or "std_error" in self.also
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The estimators of a table but for its mixes, with their drops.
+
+    Attributes:
+      plans: in the order in which they were asked for.
+      centres: for each plan the one that its interval is centred on.
+      answers: what was summed for them.
+    """
+
+    plans: list[Plan]
+    centres: dict[Plan, Plan]
+    answers: Answers
+
+    @classmethod
+    def of(cls, question: Question, asked: Asked) -> Rows:
+        """The plans of what is asked; their drops are known."""
+        plans = [planned(question, each, asked.drop) for each in asked.estimators if not each.is_mix]
+        centres = {plan: plan.corrected if asked.interval == "auto" else plan for plan in plans}
+        others = [centre for plan, centre in centres.items() if centre is not plan]
+        return cls(plans, centres, Answers(question, [*plans, *others]))
+
+
+def answer(question: Question, asked: Asked) -> dict[str, tuple[Plan, Estimate]]:
+    """Estimates by several estimators, which share their passes over the log, each with its plan."""
+    check_interval(asked.interval, asked.level, question.options)
     check_range(question)
-    mixes = [made for made in estimators if made.is_mix]
-    if mixes:
-        question.count_folds(FOLDS)
-    for made in mixes:
-        check_blend(question, made.name)
-    _prepare_drops(question, estimators, drop, shown)
-    plans = [planned(question, made, drop) for made in estimators if not made.is_mix]
-    centres = {plan: plan.corrected if interval == "auto" else plan for plan in plans}
-    others = [centre for plan, centre in centres.items() if centre is not plan]
-    answers = Answers(question, [*plans, *others])
-    checks = [check for plan in plans if interval == "auto" for check in plan.counterparts]
-    with_errors = interval is not None or "std_error" in also
-    mixed = {made: Gatherer(question, answers) for made in mixes}
-    beside = _drop_beside(question, drop) if shown and mixes else NOTHING_DROPPED
-    besides = [one for gatherer in mixed.values() for one in gatherer.wanted]
-    besides += [*watched(question, plans), ReturnExtent(question.gamma)] if interval is not None else []
-    on_model = with_errors and (bool(mixes) or any(plan.uses_model for plan in plans))
-    besides += confounding.sums_for(question) if on_model else []
-    # How many episodes are equal by chance a model tells, which is fitted for the checks of weights as well.
-    besides += contents_of(question) if interval is not None and (on_model or checks) else []
-    if shown:  # a blend in the table is its headline
-        besides += background_sums(question, beside) if mixes else []
-    answers.prepare(interval is not None or "bias" in also, checks, with_errors, besides)
-    if with_errors:
-        compared = paired and interval in PAIRED and question.n > 1
-        answers.prepare_std_errors(
+    for mix in asked.mixes:
+        check_blend(question, mix.name)
+    evidence = [evidence_of(question) for _ in asked.mixes]
+    rows, *gathered = carry_out(question, _rows(question, asked), *evidence)
+    made = {plan.name: (plan, _estimate(rows, plan, asked)) for plan in rows.plans}
+    for mix, candidates in zip(asked.mixes, gathered, strict=True):
+        made[mix.name] = _mixed(rows.answers, mix, candidates, asked)
+    return {estimator.name: made[estimator.name] for estimator in asked.estimators}
+
+
+def _rows(question: Question, asked: Asked) -> Task[Rows]:
+    """The rows of a table, with all that was summed for them and for what checks the log."""
+    yield from automatic_paths(
+        question, asked.estimators, asked.drop, estimator_of(PATH_OF) if asked.shown else None
+    )
+    rows = Rows.of(question, asked)
+    checks = [check(question, rows, asked) for check in CHECKS]
+    yield from together(_sums_and_errors(rows, asked), *checks)
+    return rows
+
+
+def _sums_and_errors(rows: Rows, asked: Asked) -> Task[None]:
+    """What the estimates are, their biases and standard errors."""
+    answers, interval = rows.answers, asked.interval
+    counterparts = [check for plan in rows.plans if interval == "auto" for check in plan.counterparts]
+    yield answers.wanted(interval is not None or "bias" in asked.also, counterparts, asked.with_errors)
+    if asked.with_errors:
+        compared = asked.paired and interval in PAIRED and answers.question.n > 1
+        yield from answers.std_errors(
             paired=[
                 centre
-                for plan, centre in centres.items()
+                for plan, centre in rows.centres.items()
                 if compared and plan.estimator.about.known_noise and math.isfinite(answers.fit(centre).value)
-            ],
-            besides=[
-                *(gatherer.job for gatherer in mixed.values()),
-                confounding.job_for(answers) if on_model else None,
-                order_job(answers) if mixes and interval is not None else None,
-            ],
+            ]
         )
-    found = {
-        plan.name: (plan, _estimate(answers, plan, centres[plan], drop, interval, level, also))
-        for plan in plans
-    }
-    for made, gatherer in mixed.items():
-        plan = Plan(question, made, beside)
-        evidence = gatherer.evidence()
-        one = blend_estimate(answers, plan, evidence, interval, level, "influence" in also)
-        if one.bounds is not None:
-            one = one.with_changes(bounds=settled_interval(one.bounds, answers))
-        found[made.name] = plan, one.with_changes(flags=(*one.flags, *mix_flags(answers, plan, one)))
-    return {made.name: found[made.name] for made in estimators}
 
 
-def _prepare_drops(question: Question, estimators: Sequence[Estimator], drop: Any, shown: bool) -> None:
-    """The paths behind the automatic drops of all names together; `shown` ones need more of them."""
-    if not isinstance(drop, str):
-        return
-    wanted = [made for made in estimators if made.is_state_based]
-    prepare_automatic(question, wanted, drop, estimator_of(PATH_OF) if shown else None)
+def _rests_on_model(rows: Rows, asked: Asked) -> bool:
+    return asked.with_errors and (bool(asked.mixes) or any(plan.uses_model for plan in rows.plans))
+
+
+def _weights_checked(question: Question, rows: Rows, asked: Asked) -> Task[None]:
+    if asked.interval is not None:
+        yield Sums([*watched(question, rows.plans), ReturnExtent(question.gamma)])
+
+
+def _confounding_checked(question: Question, rows: Rows, asked: Asked) -> Task[None]:
+    if _rests_on_model(rows, asked):
+        yield Sums(confounding.sums_for(question))
+        yield OfInfluences([confounding.job_for(rows.answers)])
+
+
+def _copies_checked(question: Question, rows: Rows, asked: Asked) -> Task[None]:
+    # How many episodes are equal by chance a model tells, which is fitted for the checks of weights as well.
+    fitted = asked.interval == "auto" and any(plan.counterparts for plan in rows.plans)
+    if asked.interval is not None and (fitted or _rests_on_model(rows, asked)):
+        yield Sums(contents_of(question))
+
+
+def _order_checked(question: Question, rows: Rows, asked: Asked) -> Task[None]:
+    if asked.mixes and asked.interval is not None:
+        yield OfInfluences([order_job(rows.answers)])
+
+
+def _background_summed(question: Question, rows: Rows, asked: Asked) -> Task[None]:
+    if asked.shown and asked.mixes:  # a mix in the table is its headline
+        yield Sums(background_sums(question, _drop_beside(question, asked.drop)))
+
+
+# What is looked at beside the estimates: a new check of the log is one more task.
+CHECKS: tuple[Callable[[Question, Rows, Asked], Task[None]], ...] = (
+    _weights_checked,
+    _confounding_checked,
+    _copies_checked,
+    _order_checked,
+    _background_summed,
+)
+
+
+def _mixed(answers: Answers, mix: Estimator, candidates: Any, asked: Asked) -> tuple[Plan, Estimate]:
+    """The estimate of a mix, with the plan of what a report shows beside it."""
+    question = answers.question
+    beside = _drop_beside(question, asked.drop) if asked.shown else NOTHING_DROPPED
+    plan = Plan(question, mix, beside)
+    estimate = blend_estimate(
+        answers, plan, candidates, asked.interval, asked.level, "influence" in asked.also
+    )
+    if estimate.bounds is not None:
+        estimate = estimate.with_changes(bounds=settled_interval(estimate.bounds, answers))
+    return plan, estimate.with_changes(flags=(*estimate.flags, *mix_flags(answers, plan, estimate)))
 
 
 def _drop_beside(question: Question, drop: Any) -> Drop:
@@ -213,37 +285,22 @@ def _drop_beside(question: Question, drop: Any) -> Drop:
     return resolved(question, estimator_of(PATH_OF), drop)
 
 
-def _estimate(
-    answers: Answers,
-    plan: Plan,
-    centre: Plan,
-    drop: Any,
-    interval: str | None,
-    level: float,
-    also: Sequence[str],
-) -> Estimate:
-    """The estimate as the user sees it; `centre` is what its interval is centred on."""
+def _estimate(rows: Rows, plan: Plan, asked: Asked) -> Estimate:
+    """The estimate of a plan as the user sees it."""
+    answers, centre, known = rows.answers, rows.centres[plan], asked.interval is not None
     fit, ess, share = answers.fit(plan), answers.ess(plan), answers.dropped_share(plan)
-    known = interval is not None
 
     def part(name: str, make: Callable[[], Any], wanted: bool = False) -> Any:
-        return make() if wanted or name in also else ABSENT
+        return make() if wanted or name in asked.also else ABSENT
 
-    bounds, own = None, plan.estimator.scheme.interval
-    if interval is not None:
-        made = (
-            own(answers, plan, level)
-            if own
-            else make_interval(interval, level, answers, plan, chooser_of(plan, drop))
-        )
-        bounds = settled_interval(made, answers)
+    bounds = _interval(rows, plan, asked)
     misfit = answers.misfit(plan)
-    free = fit.influence is None and plan.starts is None  # the first pass has it
+    free = fit.influence is None and plan.starts is None  # the sums have its error
     return Estimate(
         about=plan.estimator.about,
         value=fit.value,
         n_episodes=plan.question.n,
-        level=level,
+        level=asked.level,
         bounds=bounds,
         ess=ess,
         mean_weight_z=mean_weight_z(answers, plan.weighting) if known and plan.estimator.is_product else None,
@@ -261,123 +318,15 @@ def _estimate(
     )
 
 
-# --------------------------------------------------------------------------------------------------------
-# How many passes over its log a table of estimates will take, told from what it is asked for.
-#
-# Whoever waits wants to know before the work begins. The numbers here follow `estimating.answer` step by
-# step; what only the log decides, such as a path with very many levels, comes on top (`unforeseen_passes`).
-# None where it depends on more than that: intervals that resample, or that look at every episode by itself.
-
-
-@dataclass(frozen=True, eq=False)
-class Table:
-    """A table that is asked for; arguments as those of `deadweight.verbs.estimate.answer`."""
-
-    question: Question
-    estimators: Sequence[Estimator]
-    drop: Any
-    interval: str | None
-    also: Sequence[str] = ()
-    shown: bool = False
-
-    @property
-    def passes(self) -> int | None:
-        """All of them; None where nobody can tell."""
-        if not self._is_foreseeable:
-            return None
-        return self._before_sums + self._paths + 1 + self._after_sums + self._background
-
-    @property
-    def _is_foreseeable(self) -> bool:
-        question, options = self.question, self.question.options
-        plain_sums = options.finished == "absorb" and not question.by_duration and options.cut_weights is None
-        own_model = options.model is not None or options.cross_fit
-        plain_drop = self.drop != "auto:free" and not callable(self.drop)
-        # Without a count of its transitions a stored log does not know its horizon, which flags may need.
-        counted = question.parts.known is not None or self.interval != "student-t" or self._mixed
-        # A mix has the model checked, in a pass of its own where no other estimate has it checked already.
-        checked = not self._mixed or any(made.uses_model and not made.is_mix for made in self.estimators)
-        return (
-            (self.interval is None or self.interval in PAIRED)
-            and options.return_range is None
-            and question.parts.has_states
-            and plain_sums
-            and plain_drop
-            and counted
-            and checked
-            and not own_model
-            and all(made.scheme.interval is None for made in self.estimators)
-        )
-
-    @property
-    def _mixed(self) -> bool:
-        return any(made.is_mix for made in self.estimators)
-
-    @property
-    def _automatic(self) -> bool:
-        return isinstance(self.drop, str) and read_rule(self.drop)[0] == "auto"
-
-    @property
-    def _has_paths(self) -> bool:
-        """Whether paths are made before the sums."""
-        wanted = self._mixed or any(made.is_state_based for made in self.estimators)
-        return self._automatic and (wanted or self._shows_path)
-
-    @property
-    def _shows_path(self) -> bool:
-        return self.shown and self.question.has_values
-
-    @property
-    def _with_errors(self) -> bool:
-        # The mean return has its standard error from the sums.
-        wanted = any(not made.is_naive for made in self.estimators)
-        return wanted and (self.interval is not None or "std_error" in self.also)
-
-    @property
-    def _before_sums(self) -> int:
-        """Counts, those of the folds apart where nobody took them along, and how episodes end."""
-        if not self._uses_model:
-            return 0
-        # A log that is read in parts, or that paths are made of first, is counted by fold from the first.
-        by_fold = self._mixed or self._has_paths or not self.question.parts.has_rows
-        apart = self._shows_path and not by_fold
-        return 1 + apart + (not self.question.parts.knows_limit)
-
-    @property
-    def _uses_model(self) -> bool:
-        if not self.question.has_values:
-            return False
-        checked = self.interval == "auto" and self.question.options.cross_check
-        biased = self.interval is not None or "bias" in self.also
-        return (
-            self._has_paths
-            or self._shows_path
-            or any(made.uses_model or made.is_mix for made in self.estimators)
-            or any(
-                (checked and made.counterpart is not None) or (biased and made.is_state_based)
-                for made in self.estimators
-            )
-        )
-
-    @property
-    def _paths(self) -> int:
-        return 2 if self._has_paths else 0
-
-    @property
-    def _after_sums(self) -> int:
-        """Influences, and what is asked for of each estimate by itself."""
-        # Without standard errors a mix has passes of its own: for its evidence, and to check the model.
-        found = self._with_errors if not self._mixed else 1 if self._with_errors else 2
-        if "ess_steps" in self.also:
-            found += sum(made.is_product for made in self.estimators)
-        return found + len(self.estimators) * ("influence" in self.also)
-
-    @property
-    def _background(self) -> int:
-        """Weights and returns where no mix takes them along; the path where no drop has needed it."""
-        if not self.shown:
-            return 0
-        return (not self._mixed) + (4 if self._shows_path and not self._has_paths else 0)
+def _interval(rows: Rows, plan: Plan, asked: Asked) -> Interval | None:
+    if asked.interval is None:
+        return None
+    answers, own = rows.answers, plan.estimator.scheme.interval
+    if own is not None:
+        bounds = own(answers, plan, asked.level)
+    else:
+        bounds = make_interval(asked.interval, asked.level, answers, plan, chooser_of(plan, asked.drop))
+    return settled_interval(bounds, answers)
 
 
 # --------------------------------------------------------------------------------------------------------
@@ -439,9 +388,8 @@ def estimate(
         question = ask(found, pi_e, pi_b, gamma, chosen, workers)
         steps = ["ess_steps"] if interval is not None and question.horizon <= MOST_STEPS else []
         wanted = [*_checked_also(also), *steps]
-        _foresee(question, [made], drop, interval, wanted, False, 0.0)
-        found_one = answer(question, [made], drop, interval, level, wanted)[made.name][1]
-        return _marked(found_one) if learnt_here(pi_e, question.parts, workers) else found_one
+        _, one = answer(question, Asked([made], drop, interval, level, wanted))[made.name]
+        return _marked(one) if learnt_here(pi_e, question.parts, workers) else one
 
 
 def evaluate(
@@ -483,30 +431,12 @@ def evaluate(
         question = ask(found, pi_e, pi_b, gamma, chosen, workers)
         wanted = interval is not None if background is None else background
         also = _checked_also(also)
-        _foresee(question, estimators, drop, interval, also, wanted, against)
         table, _ = answered_table(question, estimators, drop, against, interval, level, also, wanted)
         done = of_learnt_policy(table) if learnt_here(pi_e, question.parts, workers) else table
         LOGGER.info(
             "evaluated %d episodes: %s, by %s", done.n_episodes, done.verdict.answer, done.headline.name
         )
         return done
-
-
-def _foresee(
-    question: Question,
-    estimators: Sequence[str | Estimator] | None,
-    drop: Any,
-    interval: str | None,
-    also: Sequence[str],
-    shown: bool,
-    baseline: float | None,
-) -> None:
-    """Tell whoever watches how many passes will follow; a default table is taken for one with a model."""
-    if is_watched():
-        names = DEFAULT_TABLE if question.has_values else DEFAULT_WITHOUT_MODEL
-        wanted = distinct(names if estimators is None else estimators)
-        made = with_baseline(wanted, baseline)
-        expect_passes(Table(question, made, drop, interval, also, shown).passes)
 
 
 def of_learnt_policy(table: Evaluation) -> Evaluation:
