@@ -55,7 +55,7 @@ def gather(question: Question, answers: Answers | None = None) -> Evidence:
 
 def evidence_of(question: Question) -> Task[Evidence]:
     """The evidence of a question, by passes that others may share."""
-    yield Counts(FOLDS)
+    yield Counts()
     gatherer = Gatherer(question, Answers(question, ()))
     yield Sums(gatherer.wanted, [gatherer.plans[BY_STEP].weighting])
     yield OfInfluences([gatherer.job])

@@ -61,19 +61,18 @@ Task = Generator[Request, None, T]
 
 @dataclass(frozen=True)
 class Counts(Request):
-    """The transition counts of a question, with those of so many folds."""
+    """The transition counts of a question, which a model is fitted to."""
 
     order: ClassVar[int] = 0
-    folds: int = 0
 
     def joined(self, others: Iterable[Self]) -> Self:
-        """With the folds that any of them wants; no two want different numbers of them."""
-        return max([self, *others], key=lambda counts: counts.folds)
+        """The counts are the same for all."""
+        return self
 
     def serve(self, question: Question) -> None:
-        """Count the log, unless that has been done, or states have no labels."""
-        if self.folds:
-            question.count_folds(self.folds)
+        """Count the log, unless the model is given, or states have no labels."""
+        if question.options.model is None and question.parts.has_states:
+            question.facts.counts(question.shape)
 
 
 @dataclass(frozen=True)

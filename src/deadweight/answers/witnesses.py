@@ -546,7 +546,6 @@ class Hearing:
 
     def __init__(self, question: Question) -> None:
         self.question = question
-        question.count_folds(FOLDS)  # both counts in one pass, whoever asks first
         self.plans = [plan_of(question, BUILT_IN[name], NOTHING_DROPPED) for name in ("WDR", "DM")]
         steps = model_steps(question)
         self._windows = [SelfNormalised(windowed(question, steps, window)) for window in WINDOWS]

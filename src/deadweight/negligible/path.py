@@ -43,7 +43,6 @@ from deadweight.question.question import Policy, Question, ask
 from deadweight.results.saved import SCHEMA, Result, finite, saved
 from deadweight.results.shown import frame, html_table, new_figure
 from deadweight.typing import FloatArray, IntArray
-from deadweight.values.crossfit import FOLDS
 
 # --------------------------------------------------------------------------------------------------------
 # The anchor of the automatic drop: levels that stray from what other estimates say are taken to be wrong.
@@ -288,8 +287,7 @@ def paths(
         _require_drops(estimator)
     if not wanted:
         return
-    # The estimates that check the choice will need folds: one pass for both counts.
-    yield Counts(FOLDS if anchored else 0)
+    yield Counts()
     levels = [levels_of(question, *each) for each in wanted]
     swept = [
         estimator.whole_episode and len(own) > MOST_AT_ONCE

@@ -25,7 +25,7 @@ from deadweight.sums.old_policies import OldPolicy, old_policies
 from deadweight.sums.pairs import PolicyPair
 from deadweight.typing import BoolArray, FloatArray, IntArray
 from deadweight.values.crossfit import FOLDS, FoldCounts, counts_by_fold, together, without_each
-from deadweight.values.model import Counts, count, mdp_from_counts
+from deadweight.values.model import Counts, mdp_from_counts
 from deadweight.values.rows import RowLearner
 
 # --------------------------------------------------------------------------------------------------------
@@ -388,19 +388,14 @@ class Facts:
     def counts(self, shape: Shape) -> Counts:
         """Transition counts over so many states and actions.
 
-        Those of a log that is read in parts are always counted by fold: who needs a model will need the
-        folds, and a pass costs more than the counting. The order of the sums, and so their last bits, must
-        not depend on who asked first, nor on what a former question has found out.
+        They are the sum of those of each fold: who needs a model will need the folds, and a pass costs more than
+        the counting. The order of the sums, and so their last bits, must not depend on who asked first.
         """
 
-        def make() -> Counts:
-            if not self.parts.has_rows:
-                return together(self._counts_by_fold(FOLDS, shape).own)
-            self.parts.will_be_read_again()  # as in `_counts_by_fold`
-            return count(self.parts, *shape, self.workers)
-
-        found: Counts = self.shared((Counts, shape), make)
-        return found
+        counts: Counts = self.shared(
+            (Counts, shape), lambda: together(self._counts_by_fold(FOLDS, shape).own)
+        )
+        return counts
 
     def has_counts(self, shape: Shape) -> bool:
         """Whether these have been counted already."""
@@ -415,11 +410,6 @@ class Facts:
 
         found: tuple[Folds, list[Counts]] = self.shared((Folds, folds, shape), make)
         return found
-
-    def count_folds(self, folds: int, shape: Shape) -> None:
-        """Take both counts of a log in memory in one pass, if those of all episodes are not there yet."""
-        if self.parts.has_rows and self.parts.n_episodes >= folds and (Counts, shape) not in self._known:
-            self._known[Counts, shape] = together(self._counts_by_fold(folds, shape).own)
 
     def _counts_by_fold(self, folds: int, shape: Shape) -> FoldCounts:
         def make() -> FoldCounts:
@@ -554,11 +544,6 @@ class Asked:
         """Make sure that the lengths of episodes are known, which a stored log learns in a pass."""
         if self.parts.known is None:
             self.facts.counts(self.shape)
-
-    def count_folds(self, folds: int) -> None:
-        """Take the counts of so many folds with those of the log, in one pass, if neither is there yet."""
-        if self.options.model is None and self.parts.has_states:  # of rows there is nothing to count
-            self.facts.count_folds(folds, self.shape)
 
     @cached_property
     def visits(self) -> FloatArray:
