@@ -202,7 +202,9 @@ class Answers(Summing):
             families += [plan.surprise for plan in self.plans if plan.surprise is not None]
         if with_bias:
             families += [plan.summed_missing for plan in self.plans if plan.summed_missing is not None]
-        return Sums(families, [plan.weighting for plan in self.plans if plan.estimator.is_product])
+        weightings = [plan.weighting for plan in self.plans if plan.estimator.is_product]
+        levels = [*families, *map(ess_key, weightings)] if self.model_known else []
+        return Sums(families, weightings, frozenset(getattr(each, "key", each) for each in levels))
 
     def std_errors(self, plans: Iterable[Plan] | None = None, paired: Iterable[Plan] = ()) -> Task[None]:
         """Make standard errors.
@@ -241,7 +243,7 @@ class Answers(Summing):
             check is not None,
         )
         influences = [*self.influences(computed), *([] if check is None else [check.influence])]
-        return Job(influences, rows, partial(self._keep_errors, wanted, apart, check))
+        return Job(influences, rows, partial(self._keep_errors, wanted, apart, check), self.model_known)
 
     def _keep_errors(
         self, wanted: list[Plan], apart: list[Plan], check: ModelCheck | None, found: RowMoments

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.answers.lanes import NOTHING, Laned, both, is_simple, lane_classes, lane_values, sum_of_kinds
+from deadweight.answers.lanes import NOTHING, Laned, both, lane_classes, shared_walks, sum_of_kinds, values_of
 from deadweight.estimators.influence import Influence
 from deadweight.estimators.product import Normalised, ProductInfluence
 from deadweight.estimators.windowed import WindowWalks
 from deadweight.sums.blocks import Block
-from deadweight.sums.lanes import LaneFactors, Lanes, LaneValues, LaneWalk, Wanted
+from deadweight.sums.lanes import LaneFactors, Lanes, LaneWalk, Wanted
 from deadweight.sums.weighting import Weighting
 from deadweight.typing import FloatArray
 from deadweight.values.model_influence import JointInfluence, ModelInfluence
@@ -32,11 +32,13 @@ class Job:
       influences: of a block's episodes on some estimates.
       summarise: what to sum of them, given their values, (k, m), and the block; travels to workers.
       finish: what is done with the sums of the whole log.
+      of_path: whether they are those of levels of a path.
     """
 
     influences: Sequence[Influence]
     summarise: Callable[[FloatArray, Block], Any]
     finish: Callable[[Any], None]
+    of_path: bool = False
 
 
 class Influences:
@@ -44,19 +46,20 @@ class Influences:
 
     Args:
       each: functions of a block, (m,) each, some of them sums of others.
+      of_path: so many of them, the first, are of levels of a path.
     """
 
-    def __init__(self, each: Sequence[Influence]) -> None:
+    def __init__(self, each: Sequence[Influence], of_path: int = 0) -> None:
         self._size = len(each)
         self._others: list[tuple[int, Influence]] = []
         self._windows: dict[WindowWalks, list[tuple[int, ProductInfluence]]] = {}
-        lanes: dict[Any, list[tuple[int, ProductInfluence, Laned]]] = {}
+        in_lanes: list[tuple[int, ProductInfluence, Laned]] = []
         models: dict[Any, dict[int, list[ModelInfluence]]] = {}
         for number, influence in enumerate(each):
             for part in _parts(influence):
-                laned = _laned(part)
+                laned = _laned(part, number < of_path)
                 if laned is not None:
-                    lanes.setdefault(_group(laned), []).append((number, part, laned))
+                    in_lanes.append((number, part, laned))
                 elif (walks := _walks(part)) is not None:
                     self._windows.setdefault(walks, []).append((number, part))
                 elif isinstance(part, ModelInfluence):
@@ -65,14 +68,11 @@ class Influences:
                     alike.setdefault(number, []).append(part)
                 else:
                     self._others.append((number, part))
-        self._walks = []
-        for group in _shared(lanes):
-            for some in _by_kinds(group):
-                if _is_simple(some):
-                    self._others += [(number, part) for number, part, _ in some]
-                else:
-                    self._walks.append(_LaneInfluences(some))
-        self._models = [(list(some), JointInfluence(list(some.values()))) for some in models.values()]
+        groups = shared_walks((place, laned) for place, (_, _, laned) in enumerate(in_lanes))
+        self._walks = [
+            _LaneInfluences(own) for places in groups for own in _by_kinds([in_lanes[k] for k in places])
+        ]
+        self._models = [(list(alike), JointInfluence(list(alike.values()))) for alike in models.values()]
 
     def __call__(self, block: Block) -> FloatArray:
         """(k, m) the influences of a block's episodes, each up to a constant."""
@@ -99,10 +99,12 @@ def _parts(influence: Any) -> Iterator[Any]:
             yield from _parts(one)
 
 
-def _laned(part: Any) -> Laned | None:
+def _laned(part: Any, of_path: bool) -> Laned | None:
+    """The lane of a part; None where it is found by itself."""
     if not isinstance(part, ProductInfluence) or not all(group.in_range for group in part.groups):
         return None
-    return Laned.of(part.family)
+    laned = Laned.of(part.family)
+    return laned if laned is not None and laned.goes_in_lanes(of_path) else None
 
 
 def _walks(part: Any) -> WindowWalks | None:
@@ -118,26 +120,6 @@ def _window(part: ProductInfluence) -> int:
     return window
 
 
-def _group(laned: Laned) -> tuple[Any, ...]:
-    """What must be equal in one walk."""
-    family, q = laned.family, None if laned.robust is None else laned.robust.q
-    return family.weighting.pair, family.gamma, None if laned.delta is None else laned.delta.delta, q
-
-
-def _shared(groups: dict[Any, list[Any]]) -> list[list[Any]]:
-    """Groups of one walk each: those join whose values do not differ."""
-    merged: list[tuple[tuple[Any, ...], list[Any]]] = []
-    for key, some in sorted(groups.items(), key=lambda item: sum(one is None for one in item[0][2:])):
-        place = next((k for k, (other, _) in enumerate(merged) if _can_join(key, other)), None)
-        if place is None:
-            merged.append((key, list(some)))
-        else:
-            other, kept = merged[place]
-            joined = tuple(a if b is None else b for a, b in zip(key, other, strict=True))
-            merged[place] = joined, kept + some
-    return [some for _, some in merged]
-
-
 def _by_kinds(
     group: list[tuple[int, ProductInfluence, Laned]],
 ) -> list[list[tuple[int, ProductInfluence, Laned]]]:
@@ -150,18 +132,6 @@ def _by_kinds(
         [one for one in group if one[2].dropped.tobytes() in some]
         for some in (set(masks) for _, masks in lane_classes(lanes))
     ]
-
-
-def _is_simple(some: Sequence[tuple[int, ProductInfluence, Laned]]) -> bool:
-    """Whether the walks of the terms themselves are quicker."""
-    return is_simple(
-        {laned.dropped.tobytes() for _, _, laned in some}, {kind for _, _, one in some for kind in one.kinds}
-    )
-
-
-def _can_join(key: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
-    alike = (a is None or b is None or a == b for a, b in zip(key[2:], other[2:], strict=True))
-    return key[:2] == other[:2] and all(alike)
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +150,7 @@ class _LaneInfluences:
     def __init__(self, some: Sequence[tuple[int, ProductInfluence, Laned]]) -> None:
         first = some[0][2].family
         self.weighting, self.gamma = Weighting(first.weighting.pair), first.gamma
-        self.values = _values([laned for _, _, laned in some])
+        self.values = values_of([laned for _, _, laned in some])
         self.alone = [(number, part) for number, part, _ in some]
         lanes: dict[bytes, int] = {}
         self.terms = []
@@ -215,14 +185,6 @@ def _whole(part: ProductInfluence, laned: Laned) -> tuple[float, float]:
         return 0.0, 0.0
     group = part.groups[laned.kinds.index("whole")]
     return float(group.slope[0]), float(group.pull[0])
-
-
-def _values(some: Sequence[Laned]) -> LaneValues:
-    advantages = next((one.advantages for one in some if one.delta is not None), None)
-    robust = next((one.robust for one in some if one.robust is not None), None)
-    if robust is None:
-        return LaneValues(advantages)
-    return lane_values(advantages, robust)
 
 
 class _Factors:

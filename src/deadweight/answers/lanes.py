@@ -17,7 +17,7 @@ import numpy as np
 from deadweight.estimators.influence import StartFamily, Starts, StartSums
 from deadweight.estimators.product import ProductFamily, ProductSums, SelfNormalised
 from deadweight.estimators.terms import DoublyRobust, MissingAdvantage
-from deadweight.sums.blocks import Block, Field, Table, powers, stacked
+from deadweight.sums.blocks import Block, Table, powers, stacked
 from deadweight.sums.lanes import LaneFactors, Lanes, LaneSums, LaneValues, LaneWalk, Wanted
 from deadweight.sums.summaries import ColumnSums, Kish, Moments, RowMoments
 from deadweight.sums.weighting import Weighting
@@ -76,6 +76,30 @@ class Laned:
             return None
         return field.values if field.by_time else field.values[None]  # the same at all steps
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether its terms need no values: along one lane the walk of its own weights is quicker."""
+        return not self.wanted.robust and not self.wanted.lost
+
+    def goes_in_lanes(self, of_path: bool) -> bool:
+        """Whether it is summed in lanes: plain weights only where they drop states and are levels of a path.
+
+        This depends on the family alone and on what it is for, never on what else is summed, so that an
+        estimate has the same bits alone and in a table.
+        """
+        return not self.is_plain or (of_path and bool(self.dropped.any()))
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """Policies and discount, and what it drops and corrects by; None for what it does not need."""
+        q = None if self.robust is None else self.robust.q
+        return (
+            self.family.weighting.pair,
+            self.family.gamma,
+            None if self.delta is None else self.delta.delta,
+            q,
+        )
+
     @once
     def wanted(self) -> Wanted:
         """The sums of its terms."""
@@ -103,14 +127,7 @@ def lane_values(delta: FloatArray | None, robust: DoublyRobust) -> LaneValues:
 
 # What a walk costs besides its lanes, in units of one number of one lane.
 READING = 16
-# Plain weights under so few drops are quicker summed one after the other (`deadweight.sums.weighting`).
-FEW_LANES = 2
 NOTHING = Wanted()
-
-
-def is_simple(masks: Set[bytes], kinds: Set[str]) -> bool:
-    """Whether there are a drop or two without any values: along one lane another walk is quicker."""
-    return len(masks) <= FEW_LANES and kinds <= {"whole", "steps"}
 
 
 @lru_cache(maxsize=1024)
@@ -305,16 +322,47 @@ def _side_by_side(by_fold: FloatArray) -> FloatArray:
 MOST_CELLS = 1 << 24
 
 
+def shared_walks(families: Iterable[tuple[int, Laned]]) -> list[list[int]]:
+    """Numbers of families that share walks: those whose values do not differ.
+
+    Models of folds are walked by themselves: what is summed by fold would add up in another order.
+    """
+    walks: list[tuple[tuple[Any, ...], list[int]]] = []
+    for number, laned in sorted(families, key=lambda pair: sum(value is None for value in pair[1].values)):
+        own = laned.values
+        for place, (values, numbers) in enumerate(walks):
+            if _share(own, values):
+                joined = tuple(a if b is None else b for a, b in zip(own, values, strict=True))
+                walks[place] = joined, [*numbers, number]
+                break
+        else:
+            walks.append((own, [number]))
+    return [numbers for _, numbers in walks]
+
+
+def _share(own: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    by_fold = [not (values[-1] is None or isinstance(values[-1], Table)) for values in (own, other)]
+    agree = (a is None or b is None or a is b or a == b for a, b in zip(own, other, strict=True))
+    return by_fold[0] == by_fold[1] and all(agree)
+
+
 @dataclass(frozen=True, eq=False)
-class _Asked:
-    """Something that is to be summed in a lane, and how its result is read off."""
+class _InLane:
+    """One of the sums of a walk.
+
+    Attributes:
+      key: under which the sums are kept.
+      laned: the family; None for the size of whole weights.
+      dropped: (S,) the states that its lane drops.
+      wanted: what is summed of the lane.
+      result: "sums", "plain" (with moments of unnormalised terms), "starts" or "size".
+    """
 
     key: Any
-    source: Any
-    laned: Laned | None  # None: whole weights only
+    laned: Laned | None
     dropped: BoolArray
     wanted: Wanted
-    result: str  # "sums", "plain" (with moments of unnormalised terms), "starts" or "size"
+    result: str
 
 
 class LanePlan:
@@ -323,169 +371,114 @@ class LanePlan:
     Args:
       wanted: what is to be summed; `rest` is what no lane can do.
       weightings: whose whole weights are to be summed; likewise `rest_weightings`.
+      of_path: keys of sums and of whole weights that are levels of a path.
       horizon: the longest episode; called only where it is needed, since it may take a pass.
     """
 
     def __init__(
-        self, wanted: Iterable[Any], weightings: Iterable[tuple[Any, Weighting]], horizon: Callable[[], int]
+        self,
+        wanted: Iterable[Any],
+        weightings: Iterable[tuple[Any, Weighting]],
+        of_path: Set[Any],
+        horizon: Callable[[], int],
     ) -> None:
         self.rest: list[Any] = []
         self.rest_weightings: list[tuple[Any, Weighting]] = []
         self.works: list[LaneWork] = []
         self.plain: list[PlainWork] = []
-        self._asked: list[_Asked] = []
-        self._delta: MissingAdvantage | None = None  # the first that was asked for
-        self._where: list[tuple[int, int]] = []  # walk and lane of each that was asked for
-        self._plain_of: dict[int, tuple[int, int]] = {}
+        self._walks: list[list[tuple[_InLane, int]]] = []  # of each walk its sums, with their lanes
+        self._plain_of: dict[Any, tuple[int, int]] = {}  # walk of plain means, and row
         self._horizon = horizon
-        for one in wanted:
-            if not self._ask(one):
-                self.rest.append(one)
+        sums = [self._in_lane(summed, summed.key in of_path) for summed in wanted]
+        laned = [(number, each.laned) for number, each in enumerate(sums) if each is not None and each.laned]
+        groups = [[each for n in numbers if (each := sums[n]) is not None] for numbers in shared_walks(laned)]
         for key, weighting in weightings:
-            self._ask_size(key, weighting)
-        self._set_out()
+            self._add_size(key, weighting, groups, key in of_path)
+        for group in groups:
+            self._set_out(group)
 
-    def _ask(self, one: Any) -> bool:
-        family, result = one, "plain"
-        if isinstance(one, SelfNormalised | StartFamily):
-            family, result = one.family, "sums" if isinstance(one, SelfNormalised) else "starts"
+    def _in_lane(self, summed: Any, of_path: bool) -> _InLane | None:
+        """How something is summed in a lane; None where it is not, and goes to the rest."""
+        family, result = summed, "plain"
+        if isinstance(summed, SelfNormalised | StartFamily):
+            family, result = summed.family, "sums" if isinstance(summed, SelfNormalised) else "starts"
         laned = Laned.of(family)
-        if laned is None or not self._fits(laned) or getattr(one, "times", None) is not None:
-            return False
-        wanted = laned.wanted
-        if result == "starts":
-            folds = one.folds.count if one.folds is not None else 1
-            by_pair = laned.robust is not None
-            places = laned.dropped.size * (laned.family.weighting.pair.n_actions if by_pair else 1)
-            if folds * self._horizon() * places * 64 > MOST_CELLS:
-                return False
-            wanted = Wanted(by_state=True, by_pair=by_pair)
-        self._delta = self._delta or laned.delta
-        self._asked.append(_Asked(one.key, one, laned, laned.dropped, wanted, result))
-        return True
+        if laned is not None and laned.goes_in_lanes(of_path) and getattr(summed, "times", None) is None:
+            wanted = laned.wanted if result != "starts" else self._starts(summed, laned)
+            if wanted is not None:
+                return _InLane(summed.key, laned, laned.dropped, wanted, result)
+        self.rest.append(summed)
+        return None
 
-    def _ask_size(self, key: Any, weighting: Weighting) -> None:
-        dropped = dropped_states(weighting)
-        if dropped is None or not self._asked or self._asked[0].laned is None:
-            self.rest_weightings.append((key, weighting))
-        else:
-            self._asked.append(_Asked(key, weighting, None, dropped, Wanted(), "size"))
+    def _starts(self, summed: StartFamily, laned: Laned) -> Wanted | None:
+        """Weights by step and place; None where they would be too many."""
+        folds = summed.folds.count if summed.folds is not None else 1
+        by_pair = laned.robust is not None
+        places = laned.dropped.size * (laned.family.weighting.pair.n_actions if by_pair else 1)
+        too_many = folds * self._horizon() * places * 64 > MOST_CELLS
+        return None if too_many else Wanted(by_state=True, by_pair=by_pair)
 
-    def _fits(self, laned: Laned) -> bool:
-        """Whether it has policies, discount and advantages in common with what was asked for before."""
-        first = next((asked.laned for asked in self._asked), None)
-        if first is None:
-            return True
-        own, other = laned.delta, self._delta
-        return (
-            first.family.weighting.pair == laned.family.weighting.pair
-            and first.family.gamma == laned.family.gamma
-            and (own is None or other is None or own.delta is other.delta or own.delta == other.delta)
-        )
+    def _add_size(self, key: Any, weighting: Weighting, groups: list[list[_InLane]], of_path: bool) -> None:
+        """Put whole weights of a level to a lane with the same drop, if there is one."""
+        dropped = dropped_states(weighting) if of_path else None
+        for group in groups:
+            laned = group[0].laned
+            if (
+                dropped is not None
+                and dropped.any()
+                and laned
+                and laned.family.weighting.pair == weighting.pair
+            ):
+                group.append(_InLane(key, None, dropped, NOTHING, "size"))
+                return
+        self.rest_weightings.append((key, weighting))
 
-    def _set_out(self) -> None:
-        """Share the lanes out among walks."""
-        if not self._asked:
-            return
-        if self._is_simple:
-            self.rest = [asked.source for asked in self._asked if asked.laned is not None] + self.rest
-            self.rest_weightings += [(a.key, a.source) for a in self._asked if a.laned is None]
-            self._asked = []
-            return
-        groups: dict[Field | None, dict[bytes, Wanted]] = {}
-        masks: dict[bytes, BoolArray] = {}
-        home = next((q for asked in self._asked if (q := _whole_model(asked.laned)) is not None), None)
-        place: dict[int, tuple[Field | None, bytes]] = {}
-        # Those come last that need no values of their own: they may go along with others.
-        for number, asked in sorted(enumerate(self._asked), key=lambda one: _is_free(one[1])):
-            robust = None if asked.laned is None else asked.laned.robust
-            group, mask = home if robust is None else robust.q, asked.dropped.tobytes()
-            if _is_free(asked):
-                group = next((q for q, some in groups.items() if _goes_along(asked, some.get(mask))), group)
-            masks[mask] = asked.dropped
-            lanes = groups.setdefault(group, {})
-            lanes[mask] = both(lanes.get(mask, NOTHING), asked.wanted)
-            place[number] = group, mask
-        at: dict[tuple[Field | None, bytes], tuple[int, int]] = {}
-        for group, lanes in groups.items():
-            values = self._values(group)
-            for wanted, some in lane_classes(lanes):
-                dropped = Lanes(np.stack([masks[mask] for mask in some]))
-                at.update({(group, mask): (len(self.works), lane) for lane, mask in enumerate(some)})
-                self.works.append(self._work(dropped, values, wanted))
-        self._where = [at[place[number]] for number in range(len(self._asked))]
-        self._set_out_plain()
-
-    @property
-    def _is_simple(self) -> bool:
-        masks = {asked.dropped.tobytes() for asked in self._asked}
-        kinds = {kind for asked in self._asked if asked.laned is not None for kind in asked.laned.kinds}
-        return is_simple(masks, kinds)
-
-    def _set_out_plain(self) -> None:
-        """Walks for those estimates that are plain means of terms."""
-        terms: dict[int, list[tuple[int, int, tuple[str, ...]]]] = {}
-        for number, asked in enumerate(self._asked):
-            if asked.result == "plain" and asked.laned is not None:
-                walk, lane = self._where[number]
-                terms.setdefault(walk, []).append((number, lane, asked.laned.kinds))
-        for walk, some in terms.items():
-            lanes = tuple((lane, kinds) for _, lane, kinds in some)
-            for row, (number, _, _) in enumerate(some):
-                self._plain_of[number] = len(self.plain), row
-            self.plain.append(PlainWork(self.works[walk], self._horizon(), lanes))
-
-    def _work(self, lanes: Lanes, values: LaneValues, wanted: Wanted) -> LaneWork:
-        first = next(asked.laned.family for asked in self._asked if asked.laned is not None)
-        return LaneWork(Weighting(first.weighting.pair), lanes, values, wanted, first.gamma)
-
-    def _values(self, group: Field | None) -> LaneValues:
-        makers = [asked.laned for asked in self._asked if asked.laned is not None]
-        delta = next((one.advantages for one in makers if one.delta is not None), None)
-        robust = next(
-            (one.robust for one in makers if one.robust is not None and one.robust.q == group), None
-        )
-        if robust is None:
-            return LaneValues(delta)
-        return lane_values(delta, robust)
+    def _set_out(self, group: list[_InLane]) -> None:
+        """Share the sums of one group out among walks."""
+        lanes: dict[bytes, Wanted] = {}
+        for each in group:
+            mask = each.dropped.tobytes()
+            lanes[mask] = both(lanes.get(mask, NOTHING), each.wanted)
+        families = [each.laned for each in group if each.laned is not None]
+        first, values = families[0].family, values_of(families)
+        for wanted, masks in lane_classes(lanes):
+            rows = np.frombuffer(b"".join(masks), dtype=bool).reshape(len(masks), -1)
+            self.works.append(
+                LaneWork(Weighting(first.weighting.pair), Lanes(rows), values, wanted, first.gamma)
+            )
+            lane_of = {mask: lane for lane, mask in enumerate(masks)}
+            own = [(each, lane_of[mask]) for each in group if (mask := each.dropped.tobytes()) in lane_of]
+            self._walks.append(own)
+            plain = [(each, lane) for each, lane in own if each.result == "plain"]
+            if plain:
+                terms = tuple((lane, each.laned.kinds) for each, lane in plain if each.laned is not None)
+                self._plain_of |= {each.key: (len(self.plain), row) for row, (each, _) in enumerate(plain)}
+                self.plain.append(PlainWork(self.works[-1], self._horizon(), terms))
 
     def results(self, found: Sequence[Any]) -> dict[Any, Any] | None:
-        """What each that was asked for is, by key; None where a block was declined."""
-        sums, plain = list(found[: len(self.works)]), found[len(self.works) :]
-        if any(one.declined for one in sums):
+        """The sums by key; None where a block was declined."""
+        walks, plain = list(found[: len(self.works)]), found[len(self.works) :]
+        if any(sums.declined for sums in walks):
             return None
         results: dict[Any, Any] = {}
-        for number, asked in enumerate(self._asked):
-            walk, lane = self._where[number]
-            one = sums[walk]
-            if asked.laned is None:
-                results[asked.key] = size_of_lane(one, lane)
-            elif asked.result == "starts":
-                results[asked.key] = starts_of_lane(asked.laned, one, lane)
-            else:
-                moments = Moments(one.n, np.nan, np.nan)
-                if number in self._plain_of:
-                    made, row = self._plain_of[number]
-                    moments = plain[made].row(row)
-                groups = tuple(groups_of_lane(asked.laned, one, lane))
-                results[asked.key] = ProductSums(groups, moments, error_of_lane(asked.laned, one, lane))
+        for sums, own in zip(walks, self._walks, strict=True):
+            for each, lane in own:
+                if each.laned is None:
+                    results[each.key] = size_of_lane(sums, lane)
+                elif each.result == "starts":
+                    results[each.key] = starts_of_lane(each.laned, sums, lane)
+                else:
+                    moments = Moments(sums.n, np.nan, np.nan)
+                    if each.key in self._plain_of:
+                        number, row = self._plain_of[each.key]
+                        moments = plain[number].row(row)
+                    groups = tuple(groups_of_lane(each.laned, sums, lane))
+                    results[each.key] = ProductSums(groups, moments, error_of_lane(each.laned, sums, lane))
         return results
 
 
-def _is_free(asked: _Asked) -> bool:
-    """Whether it needs no values of its own: neither sums with them, nor weights by fold."""
-    robust = None if asked.laned is None else asked.laned.robust
-    return not asked.wanted.robust and (robust is None or isinstance(robust.q, Table))
-
-
-def _goes_along(asked: _Asked, lane: Wanted | None) -> bool:
-    """Whether a lane of another walk has the same drop, and the weights by place that are asked for."""
-    if lane is None:
-        return False
-    return lane.by_state >= asked.wanted.by_state and lane.by_pair >= asked.wanted.by_pair
-
-
-def _whole_model(laned: Laned | None) -> Table | None:
-    """The action values of doubly robust terms by one model for all episodes; None where there are none."""
-    q = None if laned is None or laned.robust is None else laned.robust.q
-    return q if isinstance(q, Table) else None
+def values_of(families: Sequence[Laned]) -> LaneValues:
+    """The tables that the lanes of one walk need."""
+    advantages = next((laned.advantages for laned in families if laned.delta is not None), None)
+    robust = next((laned.robust for laned in families if laned.robust is not None), None)
+    return LaneValues(advantages) if robust is None else lane_values(advantages, robust)

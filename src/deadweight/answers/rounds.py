@@ -17,7 +17,7 @@ Sums stay with the question, by key: a request for what is there already costs n
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar, Self, TypeVar
@@ -25,11 +25,10 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 
 from deadweight.answers.influences import Influences, Job
-from deadweight.answers.lanes import FEW_LANES, LanePlan, LaneWork, PlainWork, walked
-from deadweight.estimators.product import ProductFamily, SelfNormalised, Summed
+from deadweight.answers.lanes import LanePlan, LaneWork, PlainWork, walked
+from deadweight.estimators.product import SelfNormalised, Summed
 from deadweight.question.question import Question
-from deadweight.sums import kernel
-from deadweight.sums.blocks import BLOCK_CELLS, SMALL_CELLS, WALKED_CELLS, Block
+from deadweight.sums.blocks import SMALL_CELLS, Block
 from deadweight.sums.reduction import reduce_log
 from deadweight.sums.summaries import Kish
 from deadweight.sums.weighting import Weighting
@@ -77,11 +76,15 @@ class Counts(Request):
 
 @dataclass(frozen=True)
 class Sums(Request):
-    """Sums over the episodes, and those of the whole weights of some kept ratios."""
+    """Sums over the episodes, and those of the whole weights of some kept ratios.
+
+    `of_path`: keys of those that are levels of a path, of which there are many.
+    """
 
     order: ClassVar[int] = 1
     wanted: Sequence[Summed]
     weightings: Sequence[Weighting] = ()
+    of_path: Set[Hashable] = frozenset()
 
     def joined(self, others: Iterable[Self]) -> Self:
         """All of them."""
@@ -89,11 +92,12 @@ class Sums(Request):
         return type(self)(
             [summed for sums in every for summed in sums.wanted],
             [weighting for sums in every for weighting in sums.weightings],
+            frozenset().union(*(sums.of_path for sums in every)),
         )
 
     def serve(self, question: Question) -> None:
         """Sum what is not there yet."""
-        Summing(question).sum(self.wanted, self.weightings)
+        Summing(question).sum(self.wanted, self.weightings, self.of_path)
 
 
 @dataclass(frozen=True)
@@ -109,12 +113,15 @@ class OfInfluences(Request):
 
     def serve(self, question: Question) -> None:
         """All jobs in one pass."""
-        jobs = [job for job in self.jobs if job is not None]
+        jobs = sorted((job for job in self.jobs if job is not None), key=lambda job: not job.of_path)
         if not jobs:
             return
+        of_path = sum(len(job.influences) for job in jobs if job.of_path)
         ends = np.cumsum([0, *(len(job.influences) for job in jobs)]).tolist()
         rows = [(slice(lo, hi), job.summarise) for (lo, hi), job in zip(pairwise(ends), jobs, strict=True)]
-        work = _JobsOfBlock(Influences([each for job in jobs for each in job.influences]), tuple(rows))
+        work = _JobsOfBlock(
+            Influences([each for job in jobs for each in job.influences], of_path), tuple(rows)
+        )
         sums = reduce_log(question.parts, work, question.workers, SMALL_CELLS)
         for job, of_job in zip(jobs, sums, strict=True):
             job.finish(of_job)
@@ -179,8 +186,16 @@ class Summing:
         inner = one.family.key if isinstance(one, SelfNormalised) else one.key
         return self._sums[inner] if inner in self._sums else self._sums[one.key]
 
-    def sum(self, families: Iterable[Summed], weightings: Iterable[Weighting] = ()) -> None:
-        """One fold for all sums that are not there yet."""
+    def sum(
+        self,
+        families: Iterable[Summed],
+        weightings: Iterable[Weighting] = (),
+        of_path: Set[Hashable] = frozenset(),
+    ) -> None:
+        """One fold for all sums that are not there yet.
+
+        Blocks are small whatever is summed: how a sum is made depends on its family, never on its company.
+        """
         wanted = {family.key: family for family in families if family.key not in self._sums}
         for key, family in list(wanted.items()):
             inner = family.family.key if isinstance(family, SelfNormalised) else None
@@ -189,27 +204,17 @@ class Summing:
         sizes = {ess_key(w): w for w in weightings if ess_key(w) not in self._sums}
         if not wanted and not sizes:
             return
-        found = None
-        few = len(wanted) + len(sizes) <= FEW_LANES and all(map(_is_walked, wanted.values()))
-        plan = None if few else LanePlan(wanted.values(), sizes.items(), self._horizon)
-        if plan is not None and plan.works:
-            found = self._fold(plan.rest, dict(plan.rest_weightings), plan)
-        if found is None:
-            found = self._fold(list(wanted.values()), sizes, None)  # a block was declined
-            assert found is not None
-        self._sums.update(found)
+        plan = LanePlan(wanted.values(), sizes.items(), of_path, self._horizon)
+        sums = self._fold(plan.rest, dict(plan.rest_weightings), plan)
+        if sums is None:  # a block was declined
+            sums = self._fold(list(wanted.values()), sizes, None)
+            assert sums is not None
+        self._sums.update(sums)
 
     def _horizon(self) -> int:
         """The longest episode; of a stored log that nobody knows yet it is found with the counts."""
         self.question.learn_sizes()
         return self.question.horizon
-
-    def _cells(self, families: Sequence[Summed]) -> int:
-        """The size of a block; it depends on what is summed and on the log, never on who sums."""
-        parts = self.question.parts
-        if kernel.KERNEL is None or not parts.has_rows or parts[0].discounting is not None:
-            return BLOCK_CELLS
-        return WALKED_CELLS if all(map(_is_walked, families)) else BLOCK_CELLS
 
     def _fold(
         self, families: Sequence[Summed], sizes: Mapping[Hashable, Weighting], plan: LanePlan | None
@@ -217,8 +222,7 @@ class Summing:
         """Sums by key, by way of lanes as far as the plan goes; None where a block was declined there."""
         works: tuple[LaneWork | PlainWork, ...] = () if plan is None else (*plan.works, *plan.plain)
         summarise = BlockSums(tuple(families), tuple(sizes.values()), works)
-        cells = self._cells(families) if plan is None else SMALL_CELLS  # much is summed beside lanes
-        found = reduce_log(self.question.parts, summarise, self.question.workers, cells)
+        found = reduce_log(self.question.parts, summarise, self.question.workers, SMALL_CELLS)
         alone = len(families) + len(sizes)
         keys = [*(family.key for family in families), *sizes]
         of_lanes = {} if plan is None else plan.results(found[alone:])
@@ -238,12 +242,6 @@ class BlockSums:
         sums: list[Any] = [family.summarise(block) for family in self.families]
         sums += [Kish.of(weighting.on(block).final) for weighting in self.weightings]
         return sums + walked(self.walks, block)
-
-
-def _is_walked(one: Summed) -> bool:
-    """Whether it is summed on walks by itself, where there is a kernel."""
-    family = one.family if isinstance(one, SelfNormalised) else one
-    return isinstance(family, ProductFamily) and family.is_walked
 
 
 def ess_key(weighting: Weighting) -> Hashable:

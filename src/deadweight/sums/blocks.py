@@ -29,8 +29,6 @@ from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray
 BLOCK_CELLS = 1 << 19
 # Of a pass that keeps many matrices of a block at once: smaller ones keep memory low.
 SMALL_CELLS = BLOCK_CELLS // 4
-# Of a pass in memory that the kernel walks without matrices: what a block costs beside its walk is little.
-WALKED_CELLS = 4 * BLOCK_CELLS
 # From this many episodes on, a vector operation over episodes beats a running product along each of them.
 MANY_EPISODES = 128
 # Episodes of similar lengths stay in the order of memory, padded; reading to and fro costs more than that.
