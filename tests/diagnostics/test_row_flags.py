@@ -247,6 +247,6 @@ def test_a_given_drop_without_an_interval_needs_no_model(monkeypatch: pytest.Mon
     def no_counts(*_: object) -> None:
         raise AssertionError("somebody fits a model")
 
-    monkeypatch.setattr("deadweight.question.asked.count", no_counts)
+    monkeypatch.setattr("deadweight.question.asked.counts_by_fold", no_counts)
     found = dw.evaluate(log, lift.pi_e, lift.pi_b, ["SIS", "WSPDIS"], drop=[1, 2], interval=None)
     assert found["WSPDIS"].dropped_share > 0

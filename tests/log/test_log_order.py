@@ -12,7 +12,7 @@ from scipy import stats
 
 import deadweight as dw
 from deadweight.answers.answering import Answers
-from deadweight.answers.influences import one_pass
+from deadweight.answers.rounds import OfInfluences
 from deadweight.diagnostics import flags as log_order
 from deadweight.diagnostics.flags import ByBlock, LogOrder, order_job
 from deadweight.io.open import open_log
@@ -40,7 +40,7 @@ def visits(n: int, seed: int, alike: float = 0.0, drift: float = 0.0) -> dict[st
 def found_in(log: LogLike, workers: int = 1) -> LogOrder:
     question = ask(log, PI_E, PI_B, workers=workers)
     answers = Answers(question, [])
-    one_pass(question, [order_job(answers)])
+    OfInfluences([order_job(answers)]).serve(question)
     found: LogOrder = question.sums[LogOrder]
     return found
 

@@ -10,6 +10,7 @@ from kernel.built import _kernel, needs_kernel
 
 import deadweight as dw
 from deadweight.answers.lanes import Laned
+from deadweight.answers.rounds import carry_out
 from deadweight.estimators.names import BUILT_IN
 from deadweight.negligible.levels import (
     Columns,
@@ -67,7 +68,7 @@ def found_by(way: object, question: Question, names: Sequence[str] = NAMES) -> l
         levels = make_levels(question, most=25)
         wanted = [(BUILT_IN[name], levels) for name in names]
         assert all(plans_in_lanes(question, name, levels) for name in names)
-        return columns_of(question, wanted)
+        return carry_out(question, columns_of(question, wanted))[0]
 
 
 def plans_in_lanes(question: Question, name: str, levels: Levels) -> bool:
@@ -159,7 +160,7 @@ def test_a_declined_log_is_summed_without_lanes(way: object, monkeypatch: pytest
     names = ["WSIS", "WSPDIS", "C-WSPDIS", "WDRSIS"]
     question = ask(log, pi_e, pi_b)
     levels = make_levels(question, most=25)
-    found = columns_of(question, [(BUILT_IN[name], levels) for name in names])
+    (found,) = carry_out(question, columns_of(question, [(BUILT_IN[name], levels) for name in names]))
     for name, columns in zip(names, found, strict=True):
         assert_alike(columns, one_by_one(ask(log, pi_e, pi_b), name), name)
 

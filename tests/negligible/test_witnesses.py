@@ -13,7 +13,7 @@ import deadweight as dw
 from deadweight.answers import witnesses as unseen_fit
 from deadweight.answers.answering import Answers
 from deadweight.answers.candidates import gather
-from deadweight.answers.influences import one_pass
+from deadweight.answers.rounds import OfInfluences
 from deadweight.answers.witnesses import Proof, Witnesses, hearing_of, unseen_values, witnesses_of
 from deadweight.estimators.names import estimator_of
 from deadweight.estimators.product import SelfNormalised
@@ -62,7 +62,7 @@ def test_the_proof_by_plain_loops(gamma: float, monkeypatch: pytest.MonkeyPatch)
     made = Proof(question, values)
     answers = Answers(question, ())
     answers.sum([made.summed])
-    one_pass(question, [made.job(answers)])
+    OfInfluences([made.job(answers)]).serve(question)
     tables = [field.values for field in values.q.fields]  # type: ignore[attr-defined]
     rows = []
     for i, (lo, hi) in enumerate(pairwise(log.offsets[:51])):

@@ -78,8 +78,11 @@ class Laned:
 
     @property
     def is_plain(self) -> bool:
-        """Whether its terms need no values: along one lane the walk of its own weights is quicker."""
-        return not self.wanted.robust and not self.wanted.lost
+        """Whether its terms need no values: along one lane the walk of its own weights is quicker.
+
+        Nothing is lost where nothing is dropped: an empty drop changes no bit.
+        """
+        return not self.wanted.robust and not (self.wanted.lost and self.dropped.any())
 
     def goes_in_lanes(self, of_path: bool) -> bool:
         """Whether it is summed in lanes: plain weights only where they drop states and are levels of a path.

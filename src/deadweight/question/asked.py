@@ -388,8 +388,8 @@ class Facts:
     def counts(self, shape: Shape) -> Counts:
         """Transition counts over so many states and actions.
 
-        They are the sum of those of each fold: who needs a model will need the folds, and a pass costs more than
-        the counting. The order of the sums, and so their last bits, must not depend on who asked first.
+        They are the sum of those of each fold: who needs a model will need the folds, and a pass costs more
+        than the counting. The order of the sums, and so their last bits, must not depend on who asked first.
         """
 
         counts: Counts = self.shared(
