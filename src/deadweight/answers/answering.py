@@ -159,8 +159,8 @@ def _behaviour_fit(question: Question, steps: int) -> Fit:
     if question.options.model is not None:
         return Fit(policy_value(question.model, question.pi_b, steps, question.gamma))
     key = (ModelCheck, question.shape, steps, question.gamma, question.options.unseen)
-    found: Fit = question.facts.shared(key, lambda: _observed_value(question, steps))
-    return found
+    fit: Fit = question.facts.shared(key, lambda: _observed_value(question, steps))
+    return fit
 
 
 def _observed_value(question: Question, steps: int) -> Fit:
@@ -274,19 +274,19 @@ class Answers(Summing):
         """The same on several estimates; their models are gone through together."""
         starts = [self._starts(plan) for plan in plans]
         self.sum([one for one in starts if one is not None])
-        found: list[Compute] = []
+        influences: list[Compute] = []
         with_model: list[tuple[int, WithModel]] = []
         for number, (plan, start) in enumerate(zip(plans, starts, strict=True)):
             # A model that was given, not fitted: no episode moves the estimate.
-            found.append(plan.plain_terms or self.fit(plan).influence or no_influence)
+            influences.append(plan.plain_terms or self.fit(plan).influence or no_influence)
             if start is not None:
                 sums, with_sums = self.sums(plan), (start, self.found(start))
-                parts = WithModel(found[-1], sums, plan.estimator.is_weighted, with_sums, plan.fits)
+                parts = WithModel(influences[-1], sums, plan.estimator.is_weighted, with_sums, plan.fits)
                 with_model.append((number, parts))
         full = full_influences([parts for _, parts in with_model])
         for (number, _), influence in zip(with_model, full, strict=True):
-            found[number] = influence
-        return found
+            influences[number] = influence
+        return influences
 
     def _starts(self, plan: Plan) -> StartFamily | None:
         # The influence on an estimate that overflowed is not defined.
@@ -316,11 +316,11 @@ class Answers(Summing):
         return self._sums_of(plan.family, plan.summed)
 
     def _sums_of(self, family: Family, summed: Summed) -> Any:
-        found = self._sums.get(family.key)
-        if found is None and (found := self._sums.get(summed.key)) is None:
+        sums = self._sums.get(family.key)
+        if sums is None and (sums := self._sums.get(summed.key)) is None:
             self.sum([summed])
-            found = self.found(summed)
-        return found
+            sums = self.found(summed)
+        return sums
 
     def fit(self, plan: Plan) -> Fit:
         """The estimate of a plan."""
@@ -358,7 +358,7 @@ class Answers(Summing):
         model alone is asked as well.
         """
         value, ess = self.fit(plan.corrected).value, self.ess(plan)
-        distances = [abs(value - self.fit(other).value) for other in plan.counterparts]
+        distances = [abs(value - self.fit(check).value) for check in plan.counterparts]
         if distances and self.dropped_share(plan) >= NEARLY_ALL:
             distances[1] += self.std_error(self._witness)
         few = ess is not None and ess < FEW_EPISODES
@@ -367,7 +367,7 @@ class Answers(Summing):
     @cached_property
     def _witness(self) -> Plan:
         """The plan that drops nothing, which the table may have already."""
-        there = (one for one in self.plans if one.estimator == UNDROPPED)
+        there = (undropped for undropped in self.plans if undropped.estimator == UNDROPPED)
         return next(there, None) or plan_of(self.question, UNDROPPED, NOTHING_DROPPED)
 
     def ess(self, plan: Plan) -> float | None:
@@ -383,8 +383,8 @@ class Answers(Summing):
         key = ess_key(weighting)
         if key not in self._sums:
             self.sum([], [weighting])
-        found: Kish = self._sums[key]
-        return found
+        sums: Kish = self._sums[key]
+        return sums
 
     def effective(self, plan: Plan) -> float:
         """How many episodes carry the estimate: all of them where there are no weights."""
@@ -424,10 +424,10 @@ class _ErrorRows:
     def __call__(self, values: FloatArray, block: Block) -> RowMoments:
         """Of a block's episodes, one row each, the returns themselves last."""
         returns = block.returns(self.gamma)
-        found = [RowMoments.of(values, self.wanted), RowMoments.of(values, self.apart, returns)]
+        moments = [RowMoments.of(values, self.wanted), RowMoments.of(values, self.apart, returns)]
         if self.checks:
-            found += [RowMoments.of(values, [-1], returns), RowMoments.of(returns[None])]
-        return RowMoments.beside(found)
+            moments += [RowMoments.of(values, [-1], returns), RowMoments.of(returns[None])]
+        return RowMoments.beside(moments)
 
 
 def _step_sizes(weighting: Weighting, finished: str, block: Block) -> list[Kish]:

@@ -161,7 +161,7 @@ def resampled(answers: Answers, plan: Plan) -> FloatArray:
     elif isinstance(family, ProductFamily):
         groups = answers.sums(plan).groups
         copies, sums = _resample(plan, partial(_group_columns, family, groups))
-        values = np.add.reduce([_value(one, copies, family) for one in sums])
+        values = np.add.reduce([_value(row, copies, family) for row in sums])
     else:
         return _refitted(plan)
     return np.asarray(values[copies > 0])
@@ -259,8 +259,8 @@ def _resample(
     """Episodes in each resample, and sums of the columns over them."""
     question, options = plan.question, plan.question.options
     summarise = _Resampling(columns, first_episodes(question), options.seed, options.resamples)
-    found: _Resamples = reduce_log(question.parts, summarise, question.workers)[0]
-    return found.copies, found.sums
+    resamples: _Resamples = reduce_log(question.parts, summarise, question.workers)[0]
+    return resamples.copies, resamples.sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,9 +299,9 @@ def _add_product(sums: FloatArray, copies: npt.NDArray[np.uint8], table: FloatAr
     rows = max(128, ONE_THREAD // (len(sums) * columns))
     width = ONE_THREAD // (rows * columns)
     for lo in range(0, len(table), rows):
-        some, cells = copies[lo : lo + rows].astype(np.float64), table[lo : lo + rows]
+        counts, cells = copies[lo : lo + rows].astype(np.float64), table[lo : lo + rows]
         for left in range(0, len(sums), width):
-            sums[left : left + width] += some[:, left : left + width].T @ cells
+            sums[left : left + width] += counts[:, left : left + width].T @ cells
 
 
 def _refitted(plan: Plan) -> FloatArray:
@@ -324,6 +324,6 @@ def _refitted(plan: Plan) -> FloatArray:
         if drop.steps is not None:
             rows = [np.arange(log.offsets[i], log.offsets[i + 1]) for i in episodes]
             drop = Drop(steps=drop.steps[np.concatenate(rows)])
-        one = Plan(again, plan.estimator, drop)
-        values.append(Answers(again, [one]).fit(one).value)
+        again_plan = Plan(again, plan.estimator, drop)
+        values.append(Answers(again, [again_plan]).fit(again_plan).value)
     return np.array(values)

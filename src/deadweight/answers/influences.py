@@ -70,24 +70,24 @@ class Influences:
                     self._others.append((number, part))
         groups = shared_walks((place, laned) for place, (_, _, laned) in enumerate(in_lanes))
         self._walks = [
-            _LaneInfluences(own) for places in groups for own in _by_kinds([in_lanes[k] for k in places])
+            _LaneInfluences(group) for places in groups for group in _by_kinds([in_lanes[k] for k in places])
         ]
         self._models = [(list(alike), JointInfluence(list(alike.values()))) for alike in models.values()]
 
     def __call__(self, block: Block) -> FloatArray:
         """(k, m) the influences of a block's episodes, each up to a constant."""
-        found = np.zeros((self._size, block.n))
+        influences = np.zeros((self._size, block.n))
         for walk in self._walks:
-            walk.add_to(found, block)
+            walk.add_to(influences, block)
         for numbers, joint in self._models:
-            found[numbers] += joint(block)
-        for walks, some in self._windows.items():
-            of_windows = walks.influences(block, [(_window(part), part.groups[0]) for _, part in some])
-            for row, (number, part) in enumerate(some):
-                found[number] += part(block) if of_windows is None else of_windows[row]
+            influences[numbers] += joint(block)
+        for walks, parts in self._windows.items():
+            of_windows = walks.influences(block, [(_window(part), part.groups[0]) for _, part in parts])
+            for row, (number, part) in enumerate(parts):
+                influences[number] += part(block) if of_windows is None else of_windows[row]
         for number, other in self._others:
-            found[number] += other(block)
-        return found
+            influences[number] += other(block)
+        return influences
 
 
 def _parts(influence: Any) -> Iterator[Any]:
@@ -95,8 +95,8 @@ def _parts(influence: Any) -> Iterator[Any]:
     if inner is None:
         yield influence
     else:
-        for one in inner:
-            yield from _parts(one)
+        for part in inner:
+            yield from _parts(part)
 
 
 def _laned(part: Any, of_path: bool) -> Laned | None:
@@ -129,7 +129,7 @@ def _by_kinds(
         mask = laned.dropped.tobytes()
         lanes[mask] = both(lanes.get(mask, NOTHING), laned.wanted)
     return [
-        [one for one in group if one[2].dropped.tobytes() in some]
+        [term for term in group if term[2].dropped.tobytes() in some]
         for some in (set(masks) for _, masks in lane_classes(lanes))
     ]
 
@@ -147,37 +147,37 @@ class _Term:
 class _LaneInfluences:
     """One walk for several influences."""
 
-    def __init__(self, some: Sequence[tuple[int, ProductInfluence, Laned]]) -> None:
-        first = some[0][2].family
+    def __init__(self, group: Sequence[tuple[int, ProductInfluence, Laned]]) -> None:
+        first = group[0][2].family
         self.weighting, self.gamma = Weighting(first.weighting.pair), first.gamma
-        self.values = values_of([laned for _, _, laned in some])
-        self.alone = [(number, part) for number, part, _ in some]
+        self.values = values_of([laned for _, _, laned in group])
+        self.alone = [(number, part) for number, part, _ in group]
         lanes: dict[bytes, int] = {}
         self.terms = []
-        for number, part, laned in some:
+        for number, part, laned in group:
             lane = lanes.setdefault(laned.dropped.tobytes(), len(lanes))
             self.terms.append(_Term(number, lane, laned.kinds, _whole(part, laned)))
         self.lanes = Lanes(np.frombuffer(b"".join(lanes), dtype=bool).reshape(len(lanes), -1))
-        self.factors = _Factors(len(lanes), max(len(g.pull) for _, part, _ in some for g in part.groups)).of(
-            [(term, part) for term, (_, part, _) in zip(self.terms, some, strict=True)]
+        self.factors = _Factors(len(lanes), max(len(g.pull) for _, part, _ in group for g in part.groups)).of(
+            [(term, part) for term, (_, part, _) in zip(self.terms, group, strict=True)]
         )
 
     def add_to(self, total: FloatArray, block: Block) -> None:
         """Add the influences of a block's episodes to the rows of `total`."""
         walk = LaneWalk(block, self.weighting, self.lanes, self.values)
-        found = walk.influences(self.factors)
-        if found is None:
+        sums = walk.influences(self.factors)
+        if sums is None:
             for number, part in self.alone:
                 total[number] += part(block)
             return
-        kinds = {"steps": found.steps, "robust": found.robust, "lost": found.lost}
+        kinds = {"steps": sums.steps, "robust": sums.robust, "lost": sums.lost}
         for term in self.terms:
             some = [kind for kind in term.kinds if kind != "whole"]
             if some:
                 total[term.number] += sum_of_kinds(kinds, term.lane, some)
             if len(some) < len(term.kinds):
                 slope, pull = term.whole
-                total[term.number] += found.final[:, term.lane] * (block.returns(self.gamma) * slope - pull)
+                total[term.number] += sums.final[:, term.lane] * (block.returns(self.gamma) * slope - pull)
 
 
 def _whole(part: ProductInfluence, laned: Laned) -> tuple[float, float]:

@@ -49,8 +49,8 @@ class Laned:
             return None
         if "_laned" not in vars(family):
             vars(family)["_laned"] = cls._found(family)
-        found: Laned | None = vars(family)["_laned"]
-        return found
+        laned: Laned | None = vars(family)["_laned"]
+        return laned
 
     @classmethod
     def _found(cls, family: ProductFamily) -> Laned | None:
@@ -134,16 +134,16 @@ NOTHING = Wanted()
 
 
 @lru_cache(maxsize=1024)
-def both(one: Wanted, other: Wanted) -> Wanted:
+def both(wanted: Wanted, another: Wanted) -> Wanted:
     """What either wants; there are few kinds, and hundreds of lanes."""
-    return one | other
+    return wanted | another
 
 
 def lane_classes(lanes: dict[bytes, Wanted]) -> list[tuple[Wanted, list[bytes]]]:
     """Lanes that want the same, in walks; two walks are one where that costs less."""
     classes: list[tuple[Wanted, list[bytes]]] = []
     for mask, wanted in lanes.items():
-        same = next((some for which, some in classes if which == wanted), None)
+        same = next((masks for which, masks in classes if which == wanted), None)
         if same is None:
             classes.append((wanted, [mask]))
         else:
@@ -158,15 +158,15 @@ def lane_classes(lanes: dict[bytes, Wanted]) -> list[tuple[Wanted, list[bytes]]]
             break
         i, j = pairs[best]
         merged = (classes[i][0] | classes[j][0], classes[j][1] + classes[i][1])
-        classes = [one for k, one in enumerate(classes) if k not in (i, j)] + [merged]
+        classes = [kind for k, kind in enumerate(classes) if k not in (i, j)] + [merged]
     return classes
 
 
 def _cost(classes: Sequence[tuple[Wanted, list[bytes]]]) -> int:
     """Of one walk for the lanes of some classes."""
     wanted, lanes = NOTHING, 0
-    for which, some in classes:
-        wanted, lanes = both(wanted, which), lanes + len(some)
+    for which, masks in classes:
+        wanted, lanes = both(wanted, which), lanes + len(masks)
     each = 2 + wanted.steps + 2 * wanted.robust + wanted.lost + wanted.by_state + 2 * wanted.by_pair
     return READING + each * (-(-lanes // 4) * 4)
 
@@ -207,20 +207,20 @@ class PlainWork:
         lanes = len(self.work.lanes)
         slope = np.repeat(powers(self.work.gamma, self.horizon)[:, None], lanes, axis=1)
         none = np.zeros_like(slope)
-        found = self.work.walk(block).influences(factors_for(self.work.wanted, slope, none))
-        assert found is not None, "the same products have been in range before"
+        sums = self.work.walk(block).influences(factors_for(self.work.wanted, slope, none))
+        assert sums is not None, "the same products have been in range before"
         returns = block.returns(self.work.gamma)
-        kinds = {"steps": found.steps, "robust": found.robust, "lost": found.lost}
-        kinds["whole"] = found.final * returns[:, None]
+        kinds = {"steps": sums.steps, "robust": sums.robust, "lost": sums.lost}
+        kinds["whole"] = sums.final * returns[:, None]
         return RowMoments.of(np.stack([sum_of_kinds(kinds, lane, some) for lane, some in self.terms]))
 
 
 def walked(walks: Sequence[LaneWork | PlainWork], block: Block) -> list[Any]:
     """The sums of a block, one for each walk; none of the plain ones where a block was declined."""
-    found: list[Any] = [work(block) for work in walks if isinstance(work, LaneWork)]
-    declined = any(one.declined for one in found)
+    sums: list[Any] = [work(block) for work in walks if isinstance(work, LaneWork)]
+    declined = any(lane_sums.declined for lane_sums in sums)
     plain = [work for work in walks if isinstance(work, PlainWork)]
-    return found + [RowMoments.none(block.n) if declined else work(block) for work in plain]
+    return sums + [RowMoments.none(block.n) if declined else work(block) for work in plain]
 
 
 def factors_for(wanted: Wanted, slope: FloatArray, pull: FloatArray) -> LaneFactors:
@@ -235,11 +235,11 @@ def factors_for(wanted: Wanted, slope: FloatArray, pull: FloatArray) -> LaneFact
     )
 
 
-def sum_of_kinds(found: dict[str, FloatArray | None], lane: int, kinds: Sequence[str]) -> FloatArray:
+def sum_of_kinds(by_kind: dict[str, FloatArray | None], lane: int, kinds: Sequence[str]) -> FloatArray:
     """(m,) the sum of some kinds of terms in one lane."""
     total: FloatArray | None = None
     for kind in kinds:
-        part = found[kind]
+        part = by_kind[kind]
         assert part is not None, "wanted by somebody"
         total = part[:, lane] if total is None else total + part[:, lane]
     assert total is not None
@@ -250,22 +250,22 @@ def sum_of_kinds(found: dict[str, FloatArray | None], lane: int, kinds: Sequence
 # What the sums of one lane say of a family: its groups of terms, its weights, what moves a model.
 
 
-def size_of_lane(found: LaneSums, lane: int) -> Kish:
+def size_of_lane(sums: LaneSums, lane: int) -> Kish:
     """Sums of whole weights and of their squares."""
-    assert found.whole is not None
-    weight = found.whole.weight[lane : lane + 1]
-    shift = ColumnSums.in_units_of_one(found.n, weight, weight).shift
-    return Kish(True, shift, weight, found.whole.squares[lane : lane + 1])
+    assert sums.whole is not None
+    weight = sums.whole.weight[lane : lane + 1]
+    shift = ColumnSums.in_units_of_one(sums.n, weight, weight).shift
+    return Kish(True, shift, weight, sums.whole.squares[lane : lane + 1])
 
 
-def error_of_lane(laned: Laned, found: LaneSums, lane: int) -> float | None:
+def error_of_lane(laned: Laned, sums: LaneSums, lane: int) -> float | None:
     """The standard error of a self-normalised sum of whole episodes; others need a second pass.
 
     Without a drop it is left to that pass, by which a plain name has it: an empty drop changes no bit.
     """
-    if laned.kinds != ("whole",) or found.whole is None or not laned.dropped.any():
+    if laned.kinds != ("whole",) or sums.whole is None or not laned.dropped.any():
         return None
-    return float(found.whole.std_error(found.n)[lane])
+    return float(sums.whole.std_error(sums.n)[lane])
 
 
 def groups_of_lane(laned: Laned, found: LaneSums, lane: int) -> list[ColumnSums]:
@@ -295,10 +295,10 @@ def groups_of_lane(laned: Laned, found: LaneSums, lane: int) -> list[ColumnSums]
     return groups
 
 
-def starts_of_lane(laned: Laned, found: LaneSums, lane: int) -> Starts:
+def starts_of_lane(laned: Laned, sums: LaneSums, lane: int) -> Starts:
     """The weights by step and place behind the influence of a model."""
-    assert found.by_state is not None
-    by_state = found.by_state[
+    assert sums.by_state is not None
+    by_state = sums.by_state[
         ..., lane
     ]  # (folds, T, S) of the walk, which may know more folds than its family
     one_model = laned.robust is not None and isinstance(laned.robust.q, Table)
@@ -307,10 +307,10 @@ def starts_of_lane(laned: Laned, found: LaneSums, lane: int) -> Starts:
         if kind == "lost":
             tables.append(np.where(laned.dropped, by_state.sum(axis=0), 0.0))
         elif kind == "robust":
-            assert found.by_pair is not None
-            both = found.by_pair[..., lane], by_state
-            tables += [one.sum(axis=0) if one_model else _side_by_side(one) for one in both]
-    return Starts(tuple(StartSums(np.zeros(len(one), dtype=np.int64), one) for one in tables))
+            assert sums.by_pair is not None
+            both = sums.by_pair[..., lane], by_state
+            tables += [table.sum(axis=0) if one_model else _side_by_side(table) for table in both]
+    return Starts(tuple(StartSums(np.zeros(len(table), dtype=np.int64), table) for table in tables))
 
 
 def _side_by_side(by_fold: FloatArray) -> FloatArray:
@@ -343,9 +343,9 @@ def shared_walks(families: Iterable[tuple[int, Laned]]) -> list[list[int]]:
     return [numbers for _, numbers in walks]
 
 
-def _share(own: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
-    by_fold = [not (values[-1] is None or isinstance(values[-1], Table)) for values in (own, other)]
-    agree = (a is None or b is None or a is b or a == b for a, b in zip(own, other, strict=True))
+def _share(own: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
+    by_fold = [not (values[-1] is None or isinstance(values[-1], Table)) for values in (own, others)]
+    agree = (a is None or b is None or a is b or a == b for a, b in zip(own, others, strict=True))
     return by_fold[0] == by_fold[1] and all(agree)
 
 
@@ -450,9 +450,9 @@ class LanePlan:
                 LaneWork(Weighting(first.weighting.pair), Lanes(rows), values, wanted, first.gamma)
             )
             lane_of = {mask: lane for lane, mask in enumerate(masks)}
-            own = [(each, lane_of[mask]) for each in group if (mask := each.dropped.tobytes()) in lane_of]
-            self._walks.append(own)
-            plain = [(each, lane) for each, lane in own if each.result == "plain"]
+            in_walk = [(each, lane_of[mask]) for each in group if (mask := each.dropped.tobytes()) in lane_of]
+            self._walks.append(in_walk)
+            plain = [(each, lane) for each, lane in in_walk if each.result == "plain"]
             if plain:
                 terms = tuple((lane, each.laned.kinds) for each, lane in plain if each.laned is not None)
                 self._plain_of |= {each.key: (len(self.plain), row) for row, (each, _) in enumerate(plain)}
@@ -464,8 +464,8 @@ class LanePlan:
         if any(sums.declined for sums in walks):
             return None
         results: dict[Any, Any] = {}
-        for sums, own in zip(walks, self._walks, strict=True):
-            for each, lane in own:
+        for sums, in_walk in zip(walks, self._walks, strict=True):
+            for each, lane in in_walk:
                 if each.laned is None:
                     results[each.key] = size_of_lane(sums, lane)
                 elif each.result == "starts":

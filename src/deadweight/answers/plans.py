@@ -120,14 +120,14 @@ class Plan:
 
     @property
     def _uses_q(self) -> bool:
-        made = self.estimator
-        return made.contains_correction or (made.is_corrected and self.weighting.drop is not None)
+        estimator = self.estimator
+        return estimator.contains_correction or (estimator.is_corrected and self.weighting.drop is not None)
 
     @property
     def _values(self) -> Values[Field]:
-        question, own = self.question, self.estimator.scheme.values
-        if own is not None:
-            return own(question)
+        question, given = self.question, self.estimator.scheme.values
+        if given is not None:
+            return given(question)
         return question.cross_fitted_values if self.estimator.contains_correction else question.values
 
     @property
@@ -138,10 +138,10 @@ class Plan:
     @once
     def corrected(self) -> Plan:
         """The corrected estimate with the same terms and the same drop; itself where there is no other."""
-        made = self.estimator.corrected
-        if made is None or self.corrects_itself or self.missing is None:
+        estimator = self.estimator.corrected
+        if estimator is None or self.corrects_itself or self.missing is None:
             return self
-        return plan_of(self.question, made, self.drop)
+        return plan_of(self.question, estimator, self.drop)
 
     @once
     def counterparts(self) -> tuple[Plan, ...]:
@@ -153,13 +153,13 @@ class Plan:
         as well. There are none where that is not wanted, not possible, or where the values of the model would
         not fit in memory.
         """
-        question, other = self.question, self.estimator.counterpart
-        if other is None or not (question.options.cross_check and question.can_solve_model):
+        question, counterpart = self.question, self.estimator.counterpart
+        if counterpart is None or not (question.options.cross_check and question.can_solve_model):
             return ()
         alone = plan_of(question, MODEL.variant(), NOTHING_DROPPED)
         if self.weighting.drop is None:
-            return plan_of(question, other, self.drop), alone
-        return plan_of(question, other, self.drop), plan_of(question, UNDROPPED, NOTHING_DROPPED), alone
+            return plan_of(question, counterpart, self.drop), alone
+        return plan_of(question, counterpart, self.drop), plan_of(question, UNDROPPED, NOTHING_DROPPED), alone
 
     @property
     def uses_model(self) -> bool:

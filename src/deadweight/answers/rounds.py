@@ -181,10 +181,10 @@ class Summing:
         self.question = question
         self._sums = question.sums
 
-    def found(self, one: Summed) -> Any:
+    def found(self, summed: Summed) -> Any:
         """The sums of something that has been summed."""
-        inner = one.family.key if isinstance(one, SelfNormalised) else one.key
-        return self._sums[inner] if inner in self._sums else self._sums[one.key]
+        inner = summed.family.key if isinstance(summed, SelfNormalised) else summed.key
+        return self._sums[inner] if inner in self._sums else self._sums[summed.key]
 
     def sum(
         self,
@@ -222,11 +222,11 @@ class Summing:
         """Sums by key, by way of lanes as far as the plan goes; None where a block was declined there."""
         works: tuple[LaneWork | PlainWork, ...] = () if plan is None else (*plan.works, *plan.plain)
         summarise = BlockSums(tuple(families), tuple(sizes.values()), works)
-        found = reduce_log(self.question.parts, summarise, self.question.workers, SMALL_CELLS)
+        sums = reduce_log(self.question.parts, summarise, self.question.workers, SMALL_CELLS)
         alone = len(families) + len(sizes)
         keys = [*(family.key for family in families), *sizes]
-        of_lanes = {} if plan is None else plan.results(found[alone:])
-        return None if of_lanes is None else {**dict(zip(keys, found[:alone], strict=True)), **of_lanes}
+        of_lanes = {} if plan is None else plan.results(sums[alone:])
+        return None if of_lanes is None else {**dict(zip(keys, sums[:alone], strict=True)), **of_lanes}
 
 
 @dataclass(frozen=True, eq=False)

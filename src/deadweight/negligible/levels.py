@@ -136,12 +136,12 @@ class LevelPlans:
     bases: tuple[Plan, ...]
 
     @classmethod
-    def of(cls, question: Question, made: Estimator, drops: Iterable[Drop]) -> LevelPlans:
+    def of(cls, question: Question, estimator: Estimator, drops: Iterable[Drop]) -> LevelPlans:
         """With these drops."""
-        plans = tuple(plan_of(question, made, drop) for drop in drops)
-        if not made.is_corrected:
+        plans = tuple(plan_of(question, estimator, drop) for drop in drops)
+        if not estimator.is_corrected:
             return cls(plans, plans)
-        return cls(plans, tuple(plan_of(question, made.uncorrected, plan.drop) for plan in plans))
+        return cls(plans, tuple(plan_of(question, estimator.uncorrected, plan.drop) for plan in plans))
 
     @property
     def laned(self) -> bool:

@@ -66,12 +66,12 @@ from deadweight.typing import FloatArray, IntArray
 # :math:`A_{kj} = \max(0, (C_k - \mathrm{Win}_j)^2 - (C_0 - \mathrm{Win}_j)^2)`.
 
 
-def strays(made: Estimator, columns: Columns, witnesses: Witnesses) -> FloatArray:
+def strays(estimator: Estimator, columns: Columns, witnesses: Witnesses) -> FloatArray:
     """(K + 1,) how far each level lies from the witnesses, squared.
 
     Levels that drop anything are infinitely far by a model that is of no use.
     """
-    inside = made.contains_correction
+    inside = estimator.contains_correction
     values = columns.estimate if inside else columns.estimate - columns.bias
     found: FloatArray = np.zeros_like(values)
     counts = 1.0 if witnesses.proven else 0.0  # an unproven model gets no allowance for noise
@@ -290,11 +290,13 @@ def paths(
     yield Counts()
     levels = [levels_of(question, *each) for each in wanted]
     swept = [
-        estimator.whole_episode and len(own) > MOST_AT_ONCE
-        for (estimator, _), own in zip(wanted, levels, strict=True)
+        estimator.whole_episode and len(path_levels) > MOST_AT_ONCE
+        for (estimator, _), path_levels in zip(wanted, levels, strict=True)
     ]
     at_once = [
-        (estimator, own) for (estimator, _), own, by in zip(wanted, levels, swept, strict=True) if not by
+        (estimator, path_levels)
+        for (estimator, _), path_levels, by in zip(wanted, levels, swept, strict=True)
+        if not by
     ]
     plans = []
     # Row by row full errors take a reading of the features each: only the chosen level will have them.
@@ -303,40 +305,42 @@ def paths(
         plans = [plan_of(question, shown[0], drop) for drop in drops]
     hearing = hearing_of(question) if anchored and at_once else None
     columns_at_once = yield from columns_of(question, at_once, plans, hearing)
-    made = iter(columns_at_once)
-    for (estimator, min_visits), own, by in zip(wanted, levels, swept, strict=True):
-        columns = sweep(question, estimator, own) if by else next(made)
-        columns = level_by_level(question, estimator, own) if columns is None else columns
-        question.paths[estimator, min_visits, anchored] = _path(question, estimator, own, columns, anchored)
+    columns_of_path = iter(columns_at_once)
+    for (estimator, min_visits), path_levels, by in zip(wanted, levels, swept, strict=True):
+        columns = sweep(question, estimator, path_levels) if by else next(columns_of_path)
+        columns = level_by_level(question, estimator, path_levels) if columns is None else columns
+        question.paths[estimator, min_visits, anchored] = _path(
+            question, estimator, path_levels, columns, anchored
+        )
 
 
-def levels_of(question: Question, made: Estimator, min_visits: int) -> Levels:
+def levels_of(question: Question, estimator: Estimator, min_visits: int) -> Levels:
     """The levels of a name's path; those of names that have the same are made once."""
-    all_gaps = made.whole_episode and question.parts.has_states
+    all_gaps = estimator.whole_episode and question.parts.has_states
     return question.made_once(
-        ("levels", min_visits, made.whole_episode),
+        ("levels", min_visits, estimator.whole_episode),
         lambda: make_levels(question, min_visits, None if all_gaps else QUANTILES),
     )
 
 
-def _require_drops(made: Estimator) -> None:
-    if made.is_state_based:
+def _require_drops(estimator: Estimator) -> None:
+    if estimator.is_state_based:
         return
-    twin = made.state_based
+    twin = estimator.state_based
     raise EstimationError(
-        f"A path needs an estimator that drops states; {made.name} does not.",
+        f"A path needs an estimator that drops states; {estimator.name} does not.",
         fix="Use a state-based name, such as WSPDIS." if twin is None else f"Use {twin.name}.",
     )
 
 
 def _path(
-    question: Question, made: Estimator, levels: Levels, columns: Columns, anchored: bool
+    question: Question, estimator: Estimator, levels: Levels, columns: Columns, anchored: bool
 ) -> EpsilonPath:
-    inside = made.contains_correction
+    inside = estimator.contains_correction
     heard = anchored and question.parts.has_states
-    stray: FloatArray | float = strays(made, columns, witnesses_of(question)) if anchored else 0.0
+    stray: FloatArray | float = strays(estimator, columns, witnesses_of(question)) if anchored else 0.0
     return EpsilonPath(
-        made.name,
+        estimator.name,
         levels.epsilon,
         levels.n_dropped,
         columns.estimate,
@@ -344,14 +348,14 @@ def _path(
         columns.bias,
         columns.estimate if inside else columns.estimate - columns.bias,
         columns.ess,
-        _choose(made, columns, stray, REMAINING_BIAS_HEARD if heard else REMAINING_BIAS),
+        _choose(estimator, columns, stray, REMAINING_BIAS_HEARD if heard else REMAINING_BIAS),
         levels,
     )
 
 
-def _choose(made: Estimator, columns: Columns, stray: FloatArray | float, remaining: float) -> int:
+def _choose(estimator: Estimator, columns: Columns, stray: FloatArray | float, remaining: float) -> int:
     """The level with the least estimated error among those with enough effective episodes."""
-    share = remaining if made.is_corrected or made.contains_correction else 1.0
+    share = remaining if estimator.is_corrected or estimator.contains_correction else 1.0
     error = (share * columns.bias) ** 2 + columns.std_error**2 + stray
     ess = columns.ess
     barred = (ess < min(ENOUGH_EPISODES, ess.max())) | np.isnan(error)

@@ -49,18 +49,18 @@ def automatic_paths(
         yield from paths(question, [*wanted, of_background], anchored, of_background)
 
 
-def least_visits(made: Estimator) -> int:
+def least_visits(estimator: Estimator) -> int:
     """How often an action must have been seen in a state that may be dropped."""
-    return MIN_VISITS_DOUBLY_ROBUST if made.contains_correction else MIN_VISITS
+    return MIN_VISITS_DOUBLY_ROBUST if estimator.contains_correction else MIN_VISITS
 
 
-def automatic(question: Question, made: Estimator, anchored: bool = True) -> StateSet:
+def automatic(question: Question, estimator: Estimator, anchored: bool = True) -> StateSet:
     """The chosen level of the path of this estimator; its origin says what was chosen and why."""
-    path = path_of(question, made, least_visits(made), anchored)
-    return path.levels.states(path.chosen, f"automatic choice for {made.name}: {path.reason()}")
+    path = path_of(question, estimator, least_visits(estimator), anchored)
+    return path.levels.states(path.chosen, f"automatic choice for {estimator.name}: {path.reason()}")
 
 
-def states_by_rule(question: Question, made: Estimator, rule: str) -> StateSet:
+def states_by_rule(question: Question, estimator: Estimator, rule: str) -> StateSet:
     """The drop set of an estimator that a rule in words asks for.
 
     Args:
@@ -74,7 +74,7 @@ def states_by_rule(question: Question, made: Estimator, rule: str) -> StateSet:
         require_labels(question.parts, LABELLED[kind])
     if kind != "auto":
         return RULES[kind](question, value)
-    return automatic(question, made, _is_anchored(rule))
+    return automatic(question, estimator, _is_anchored(rule))
 
 
 def _is_anchored(rule: str) -> bool:
@@ -137,18 +137,22 @@ RULES: dict[str, Callable[[Question, float], StateSet]] = {
 # The drop of an estimator, from what was asked for: a rule in words, a function, or states themselves.
 
 
-def resolved(question: Question, made: Estimator, drop: Any) -> Drop:
+def resolved(question: Question, estimator: Estimator, drop: Any) -> Drop:
     """The drop of a state-based estimator."""
     if isinstance(drop, str):
-        return chosen_drop(question, states_by_rule(question, made, drop))
+        return chosen_drop(question, states_by_rule(question, estimator, drop))
     if callable(drop):
         return drop_of(question, drop(question), made_of_log=True)
     return drop_of(question, drop)
 
 
-def planned(question: Question, made: Estimator, drop: Any) -> Plan:
+def planned(question: Question, estimator: Estimator, drop: Any) -> Plan:
     """An estimator with its drop."""
-    return Plan(question, made, resolved(question, made, drop) if made.is_state_based else NOTHING_DROPPED)
+    return Plan(
+        question,
+        estimator,
+        resolved(question, estimator, drop) if estimator.is_state_based else NOTHING_DROPPED,
+    )
 
 
 def chooser_of(plan: Plan, drop: Any) -> Callable[[Question], Drop] | None:

@@ -121,8 +121,8 @@ def weigh_cuts(log: Log, way: str, finished: str) -> tuple[Log, CutWeights | Non
     scores = {one: risk.score(one) for one in WAYS}
     by = min(scores, key=lambda one: scores[one]) if way == "auto" else way
     standing, blind = risk.standing(by)
-    found = CutWeights(by, int(risk.cut.sum()), float(standing.rows.max()), blind, scores)
-    return in_memory(whole.standing_for(standing)), found
+    weights = CutWeights(by, int(risk.cut.sum()), float(standing.rows.max()), blind, scores)
+    return in_memory(whole.standing_for(standing)), weights
 
 
 class _Risk:
@@ -151,8 +151,8 @@ class _Risk:
             "pair": states * log.n_actions + log.actions[rows],
             "state-step": self.steps[rows] * log.n_states + states,
         }[way]
-        found, group = np.unique(keys, return_inverse=True)
-        return group, len(found)
+        labels, group = np.unique(keys, return_inverse=True)
+        return group, len(labels)
 
     def score(self, way: str) -> float:
         """The held-out score of a way; chances of small groups lean towards that of all rows."""
@@ -408,31 +408,31 @@ class Facts:
             counts = self._counts_by_fold(folds, shape)  # first: its pass finds the sizes as well
             return Folds.of(folds, self.parts.sizes), without_each(counts.own)
 
-        found: tuple[Folds, list[Counts]] = self.shared((Folds, folds, shape), make)
-        return found
+        folds_and_counts: tuple[Folds, list[Counts]] = self.shared((Folds, folds, shape), make)
+        return folds_and_counts
 
     def _counts_by_fold(self, folds: int, shape: Shape) -> FoldCounts:
         def make() -> FoldCounts:
             self.parts.will_be_read_again()  # by whoever needs a model
             return counts_by_fold(self.parts, folds, *shape, self.workers)
 
-        found: FoldCounts = self.shared((FoldCounts, folds, shape), make)
-        return found
+        counts: FoldCounts = self.shared((FoldCounts, folds, shape), make)
+        return counts
 
     def model(self, shape: Shape, unseen: str) -> TabularMDP:
         """The model of all episodes."""
-        found: TabularMDP = self.shared(
+        model: TabularMDP = self.shared(
             (TabularMDP, shape, unseen), lambda: self._fitted(self.counts(shape), unseen)
         )
-        return found
+        return model
 
     def models_without(self, folds: int, shape: Shape, unseen: str) -> list[TabularMDP]:
         """For each fold the model of all episodes but its own."""
-        found: list[TabularMDP] = self.shared(
+        models: list[TabularMDP] = self.shared(
             (TabularMDP, folds, shape, unseen),
             lambda: [self._fitted(counts, unseen) for counts in self.counts_without(folds, shape)[1]],
         )
-        return found
+        return models
 
     def _fitted(self, counts: Counts, unseen: str) -> TabularMDP:
         return mdp_from_counts(counts, self.parts.horizon, unseen)
@@ -488,8 +488,8 @@ class Asked:
         """What was made under this key before, or is made now and kept in `sums`."""
         if key not in self.sums:
             self.sums[key] = make()
-        found: T = self.sums[key]
-        return found
+        value: T = self.sums[key]
+        return value
 
     @cached_property
     def facts(self) -> Facts:
@@ -502,13 +502,13 @@ class Asked:
         source = self.made_by
         if source is None:
             return []
-        found: list[OldPolicy] = self.facts.shared(OldPolicy, lambda: old_policies(source))
-        return found
+        policies: list[OldPolicy] = self.facts.shared(OldPolicy, lambda: old_policies(source))
+        return policies
 
     @property
     def has_mixed_worlds(self) -> bool:
         """Whether the old policies of the log worked under different conditions."""
-        return any(one.drifted for one in self.old_policies)
+        return any(policy.drifted for policy in self.old_policies)
 
     @property
     def shape(self) -> Shape:

@@ -186,10 +186,10 @@ class Question(Asked):
         has reached; else it is the longest episode.
         """
         given = self._given_model
-        own = given.horizon if given is not None and given.has_limit else None
-        if own is None and self.options.solve == "settled":
-            own = self.time_limit
-        return max(self.horizon, own or 0)
+        horizon = given.horizon if given is not None and given.has_limit else None
+        if horizon is None and self.options.solve == "settled":
+            horizon = self.time_limit
+        return max(self.horizon, horizon or 0)
 
     @cached_property
     def reached(self) -> FloatArray:
@@ -276,8 +276,8 @@ class Question(Asked):
         for fold, (model, counts) in enumerate(zip(models, counted, strict=True)):
             solved.append(self._solve(model))
             fits.append(self._fit(solved[-1], model, counts, fold, folds))
-        q, v = tuple(one.q for one in solved), tuple(one.v for one in solved)
-        after = np.stack([one.after for one in solved])
+        q, v = tuple(solution.q for solution in solved), tuple(solution.v for solution in solved)
+        after = np.stack([solution.after for solution in solved])
         return Values(ByFold(q, folds), ByFold(v, folds), after, tuple(fits), folds)
 
     def _fit(
@@ -528,25 +528,25 @@ def ask_pair(
     zeros = pair.pi_b is not None and bool((pair.pi_b == 0).any())
     untimed = ["duration"] if gamma == 1.0 else []
     parts = log.viewed(partial(refuse_unsupported, pair) if zeros else None, [*unused, *untimed])
-    own = Options() if options is None else options
+    chosen = Options() if options is None else options
     by_duration, asked, weighed = gamma < 1.0 and parts.has_durations, gamma, None
     if by_duration:
         parts, gamma = _in_time(parts, gamma), 1.0
-    if own.cut_weights is not None:
-        parts, weighed = weigh_cuts(parts, own.cut_weights, own.finished)
+    if chosen.cut_weights is not None:
+        parts, weighed = weigh_cuts(parts, chosen.cut_weights, chosen.finished)
     if parts.has_states:
         return Question(
             parts,
             pair,
             gamma,
-            own,
+            chosen,
             workers,
             by_duration=by_duration,
             asked_gamma=asked if by_duration else None,
             cut_weights=weighed,
         )
 
-    return RowQuestion(parts, pair, gamma, own, workers)
+    return RowQuestion(parts, pair, gamma, chosen, workers)
 
 
 def _in_time(log: Log, gamma: float) -> Log:

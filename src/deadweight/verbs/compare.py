@@ -104,107 +104,107 @@ MOST_NAMED = 6
 BEHAVIOUR_IN_WORDS = "the old policy"
 
 
-def reasons(found: Comparison, trained: Sequence[str], sparse: Sequence[str]) -> tuple[str, ...]:
+def reasons(cmp: Comparison, trained: Sequence[str], sparse: Sequence[str]) -> tuple[str, ...]:
     """Why this is recommended, or nothing is; what may still be the best; what to beware of.
 
     Args:
-      found: the comparison, without reasons.
+      cmp: the comparison, without reasons.
       trained: policies that were learnt from the log.
       sparse: policies for which the log is sparse.
     """
-    said = [_first(found), _recommended(found), _best_in_words(found)]
+    said = [_first(cmp), _recommended(cmp), _best_in_words(cmp)]
     if trained:
         said.append(
             f"{named(trained)} {'was' if len(trained) == 1 else 'were'} learnt from this log, and "
             f"{'looks' if len(trained) == 1 else 'look'} better on it than on others: nothing is claimed of "
             f"{'it' if len(trained) == 1 else 'them'}. Judge by episodes that were not used for learning."
         )
-    same = [name for name, why in found.differences.unsound.items() if why == SAME]
+    same = [name for name, why in cmp.differences.unsound.items() if why == SAME]
     if same:
         said.append(
             f"{named(same)} {'does' if len(same) == 1 else 'do'} what the old policy does, with the "
             "same probabilities: there is no difference to find."
         )
-    silent = [name for name in sparse if _says_more_alone(found, name)]
+    silent = [name for name in sparse if _says_more_alone(cmp, name)]
     if silent:
         said.append(
             f"Of {named(silent)} an evaluation alone would claim more. The log is sparse for "
             f"{'it' if len(silent) == 1 else 'them'}: estimates by episodes that no model was fitted to lie "
             "apart, and a comparison allows for all of that."
         )
-    return (*said, *_doubts(found))
+    return (*said, *_doubts(cmp))
 
 
-def _says_more_alone(found: Comparison, name: str) -> bool:
+def _says_more_alone(cmp: Comparison, name: str) -> bool:
     """Whether a policy's own evaluation has a verdict that the comparison with the same baseline has not."""
-    if found.baseline != BEHAVIOUR_IN_WORDS or found.difference(name).answer != "cannot tell":
+    if cmp.baseline != BEHAVIOUR_IN_WORDS or cmp.difference(name).answer != "cannot tell":
         return False
-    return found[name].verdict.answer != "cannot tell"
+    return cmp[name].verdict.answer != "cannot tell"
 
 
-def _doubts(found: Comparison) -> Iterator[str]:
+def _doubts(cmp: Comparison) -> Iterator[str]:
     """What is weak about the evaluation of some of the policies."""
     for flag in GRAVE:
-        names = [name for name in found.with_flag(flag) if name not in found.differences.unsound]
+        names = [name for name in cmp.with_flag(flag) if name not in cmp.differences.unsound]
         if names:
-            yield f"Of {named(names)}: {remark(flag, found[names[0]].headline.about)}"
+            yield f"Of {named(names)}: {remark(flag, cmp[names[0]].headline.about)}"
     by_reason: dict[str, list[str]] = {}
-    for name, why in found.differences.unsound.items():
+    for name, why in cmp.differences.unsound.items():
         if why not in UNSOUND:
             by_reason.setdefault(why, []).append(name)
     for why, names in by_reason.items():
         yield f"Nothing is claimed of {named(names)}. {why}"
 
 
-def _first(found: Comparison) -> str:
-    top = found.ranking[0]
-    headline = found.evaluations[top].headline
+def _first(cmp: Comparison) -> str:
+    top = cmp.ranking[0]
+    headline = cmp.evaluations[top].headline
     said = (
-        f"{quoted(top)} ranks first of {len(found.ranking)}: {headline.name} puts it at {headline.value:.4g} "
+        f"{quoted(top)} ranks first of {len(cmp.ranking)}: {headline.name} puts it at {headline.value:.4g} "
         "for each episode"
     )
-    if found.baseline == top:
+    if cmp.baseline == top:
         return f"{said}; it is the one that the others are compared with."
-    if found.baseline == f"{found.baseline_value:g}":  # a number, whose name is its value
-        return f"{said}, against {found.baseline}, the value to beat."
-    return f"{said}, against {found.baseline_value:.4g} for {_baseline_in_words(found)}."
+    if cmp.baseline == f"{cmp.baseline_value:g}":  # a number, whose name is its value
+        return f"{said}, against {cmp.baseline}, the value to beat."
+    return f"{said}, against {cmp.baseline_value:.4g} for {_baseline_in_words(cmp)}."
 
 
-def _recommended(found: Comparison) -> str:
-    number = "both" if len(found.ranking) == 2 else f"all {len(found.ranking)}"
-    together = f"with {found.level:.0%} confidence for {number} policies together"
-    if found.recommendation is None:
-        return f"No policy is shown to be better than {_baseline_in_words(found)}, {together}."
-    chosen = found.recommendation
-    low, high = found.difference(chosen).interval
-    others = [name for name in found.better if name != chosen]
+def _recommended(cmp: Comparison) -> str:
+    number = "both" if len(cmp.ranking) == 2 else f"all {len(cmp.ranking)}"
+    together = f"with {cmp.level:.0%} confidence for {number} policies together"
+    if cmp.recommendation is None:
+        return f"No policy is shown to be better than {_baseline_in_words(cmp)}, {together}."
+    chosen = cmp.recommendation
+    low, high = cmp.difference(chosen).interval
+    others = [name for name in cmp.better if name != chosen]
     more = f"; so {'is' if len(others) == 1 else 'are'} {named(others)}" if others else ""
     return (
-        f"{quoted(chosen)} is better than {_baseline_in_words(found)}, by {low:.4g} to {high:.4g} for each "
+        f"{quoted(chosen)} is better than {_baseline_in_words(cmp)}, by {low:.4g} to {high:.4g} for each "
         "episode, "
         f"{together}{more}."
     )
 
 
-def _best_in_words(found: Comparison) -> str:
-    kept = found.candidates
-    lost = found.regret_bound[found.ranking[0]]
+def _best_in_words(cmp: Comparison) -> str:
+    kept = cmp.candidates
+    lost = cmp.regret_bound[cmp.ranking[0]]
     if len(kept) == 1:
-        others = [name for name in found.ranking if name != kept[0]]
+        others = [name for name in cmp.ranking if name != kept[0]]
         worse = f"{quoted(others[0])} is" if len(others) == 1 else "All others are"
         return f"{worse} shown to be worse than {quoted(kept[0])}."
     if not math.isfinite(lost):
-        at_most = f"What may be lost by choosing {quoted(found.ranking[0])} cannot be told."
+        at_most = f"What may be lost by choosing {quoted(cmp.ranking[0])} cannot be told."
     else:
         at_most = (
-            f"By choosing {quoted(found.ranking[0])} at most {lost:.4g} for each episode is lost against the "
+            f"By choosing {quoted(cmp.ranking[0])} at most {lost:.4g} for each episode is lost against the "
             "best of them."
         )
     return f"The best of all is one of {len(kept)}: {named(kept)}. {at_most}"
 
 
-def _baseline_in_words(found: Comparison) -> str:
-    return quoted(found.baseline) if found.baseline in found.ranking else found.baseline
+def _baseline_in_words(cmp: Comparison) -> str:
+    return quoted(cmp.baseline) if cmp.baseline in cmp.ranking else cmp.baseline
 
 
 def named(names: Sequence[str]) -> str:
@@ -291,14 +291,19 @@ def compare(
     check_interval("auto", level, chosen)
     check_gamma(gamma)
     draws = checked_draws(level, resamples, seed)
-    more = [estimator_of(one) for one in ([estimators] if isinstance(estimators, str) else estimators)]
-    with opened(log, workers=workers, ray_address=ray_address) as found:
-        parts, behaviour, filled = one_behaviour(as_log(found), pi_b)
+    more = [
+        estimator_of(name_or_estimator)
+        for name_or_estimator in ([estimators] if isinstance(estimators, str) else estimators)
+    ]
+    with opened(log, workers=workers, ray_address=ray_address) as source:
+        parts, behaviour, filled = one_behaviour(as_log(source), pi_b)
         asker = _Asker(parts, behaviour, gamma, chosen, workers, filled, more)
         entries = {name: asker.entry(name, policy, drop, level) for name, policy in given.items()}
-        other = _baseline(asker, baseline, entries, drop, level)
-    contest = Contest([one.contender for one in entries.values()], other.contender, draws)
-    return _comparison(entries, other, contest, asker.behaviours, level)
+        rival = _baseline(asker, baseline, entries, drop, level)
+    contest = Contest(
+        [name_or_estimator.contender for name_or_estimator in entries.values()], rival.contender, draws
+    )
+    return _comparison(entries, rival, contest, asker.behaviours, level)
 
 
 class _Asker:
@@ -389,10 +394,10 @@ def _baseline(asker: _Asker, baseline: Any, entries: Mapping[str, Entry], drop: 
 
 
 def _comparison(
-    entries: Mapping[str, Entry], other: _Other, contest: Contest, behaviours: Behaviours, level: float
+    entries: Mapping[str, Entry], rival: _Other, contest: Contest, behaviours: Behaviours, level: float
 ) -> Comparison:
     names = list(entries)
-    differences = _differences(entries, other, contest)
+    differences = _differences(entries, rival, contest)
     ranking = _ranked({name: entry.contender.value for name, entry in entries.items()})
     trained = [name for name in names if entries[name].trained]
     may_be_best, regret = _best(names, contest, trained)
@@ -400,7 +405,7 @@ def _comparison(
     better = [name for name in ranking if answers[name] == "better"]
     worse = [name for name in ranking if answers[name] == "worse"]
     first = next(iter(entries.values())).evaluation
-    found = Comparison(
+    comparison = Comparison(
         evaluations={name: entry.evaluation for name, entry in entries.items()},
         ranking=ranking,
         candidates=[name for name in ranking if name in may_be_best],
@@ -410,14 +415,14 @@ def _comparison(
         recommendation=better[0] if better else None,
         reasons=(),
         differences=differences,
-        where=_where(entries, ranking, other, behaviours),
+        where=_where(entries, ranking, rival, behaviours),
         ess={name: entry.contender.ess for name, entry in entries.items()},
         level=level,
         n_episodes=first.n_episodes,
         conventions={**first.conventions, "interval": "simultaneous", "resamples": contest.draws.resamples},
     )
     sparse = [name for name, entry in entries.items() if entry.contender.sparse]
-    return found.with_changes(reasons=reasons(found, trained, sparse))
+    return comparison.with_changes(reasons=reasons(comparison, trained, sparse))
 
 
 def _ranked(values: Mapping[str, float]) -> list[str]:
@@ -433,34 +438,34 @@ def _ranked(values: Mapping[str, float]) -> list[str]:
 
 
 def _where(
-    entries: Mapping[str, Entry], ranking: list[str], other: _Other, behaviours: Behaviours
+    entries: Mapping[str, Entry], ranking: list[str], rival: _Other, behaviours: Behaviours
 ) -> tuple[PairStates, ...]:
     models = {name: entry.model for name, entry in entries.items()}
-    return where_they_differ(models, ranking, other.model, other.behaves, behaviours)
+    return where_they_differ(models, ranking, rival.model, rival.behaves, behaviours)
 
 
-def _differences(entries: Mapping[str, Entry], other: _Other, contest: Contest) -> Differences:
+def _differences(entries: Mapping[str, Entry], rival: _Other, contest: Contest) -> Differences:
     names, count = list(entries), len(entries)
     half = np.zeros((count, count))
     for k in range(count):
         for j in range(k):
             half[k, j] = half[j, k] = contest.half_width(k, j, contest.between_all)
-    own = names.index(other.name) if other.name is not None else None
-    against = [(0.0, 0.0) if k == own else contest.from_baseline(k) for k in range(count)]
+    place = names.index(rival.name) if rival.name is not None else None
+    against = [(0.0, 0.0) if k == place else contest.from_baseline(k) for k in range(count)]
     unsound = {}
     for name, entry in entries.items():
         if entry.trained:
             unsound[name] = TRAINED
         elif entry.weak is not None:
             unsound[name] = entry.weak
-        elif other.behaves and entry.contender.acts_as_logged:
+        elif rival.behaves and entry.contender.acts_as_logged:
             unsound[name] = SAME
     return Differences(
         names=tuple(names),
         values=np.array([entry.contender.value for entry in entries.values()]),
         half_widths=half,
-        baseline=other.words,
-        baseline_value=other.contender.value,
+        baseline=rival.words,
+        baseline_value=rival.contender.value,
         baseline_half_widths=np.array(against),
         unsound=unsound,
     )

@@ -110,10 +110,10 @@ def contender_of(plan: Plan, estimate: Estimate, ess: float | None, sound: bool)
         value = estimate.centre
         unsure = estimate.bias_allowance or 0.0 if sound and np.isfinite(value) else np.inf
         alone = partial(_half_widths, estimate)
-        own = estimate.influence
-        return Contender(value, own, allowance=unsure, ess=ess, acts_as_logged=logged, alone=alone)
-    made = _of_blend(plan.question, gather(plan.question))
-    return replace(made, allowance=0.0 if sound else np.inf, acts_as_logged=logged)
+        influence = estimate.influence
+        return Contender(value, influence, allowance=unsure, ess=ess, acts_as_logged=logged, alone=alone)
+    contender = _of_blend(plan.question, gather(plan.question))
+    return replace(contender, allowance=0.0 if sound else np.inf, acts_as_logged=logged)
 
 
 def _half_widths(estimate: Estimate, level: float, known: bool) -> tuple[float, float]:
@@ -146,17 +146,17 @@ def _of_blend(question: Question, evidence: Evidence) -> Contender:
     # Without what only the question needs: a log of influences for every policy is large.
     mixture = Mixture(replace(evidence, rows=None, influences=(), unseen=None))
     mix, model = mixture.mix, not mixture.by_weights
-    value, own = float(mix @ evidence.values), mix @ rows
+    value, influence = float(mix @ evidence.values), mix @ rows
     wanted = dict.fromkeys([*mixture.witnesses, *(OUT_OF_SAMPLE if model else ())])
     distances = {
-        name: Distance(value - float(evidence.values[place]), own - rows[place])
+        name: Distance(value - float(evidence.values[place]), influence - rows[place])
         for place, name in enumerate(names)
         if name in wanted
     }
     unseen = evidence.unseen if model else None
     return Contender(
         value,
-        own,
+        influence,
         distances,
         None if unseen is None else unseen.ravel(),
         evidence.shared_bias if model else 0.0,
@@ -177,8 +177,8 @@ def _acts_as_logged(question: Question, ess: float | None) -> bool:
 
 def _furthest(evaluation: Field, behaviour: Field, block: Block) -> FloatArray:
     """(m,) the largest difference of the two policies' probabilities of an action that was taken."""
-    found: FloatArray = np.abs(evaluation.on(block) - behaviour.on(block)).max(axis=1)
-    return found
+    furthest: FloatArray = np.abs(evaluation.on(block) - behaviour.on(block)).max(axis=1)
+    return furthest
 
 
 def _returns(gamma: float, block: Block) -> FloatArray:
@@ -257,7 +257,7 @@ class Draws:
         noisy = scale > NO_NOISE * scale.max(initial=0.0)
         count = max(int(noisy.sum()), 1)
         each = self.level ** (1 / count) if two_sided else 1 - (1 - self.level) / count
-        alone, apart = (float(ndtri(0.5 + one / 2 if two_sided else one)) for one in (self.level, each))
+        alone, apart = (float(ndtri(0.5 + share / 2 if two_sided else share)) for share in (self.level, each))
         if count == 1:
             return alone
         correlation = covariance[np.ix_(noisy, noisy)] / np.outer(scale[noisy], scale[noisy])
@@ -308,23 +308,25 @@ class Contest:
     @cached_property
     def covariance(self) -> FloatArray:
         """(K + 1, K + 1) of the values."""
-        rows = np.stack([one.influence for one in self.everyone])
-        found: FloatArray = rows @ rows.T / (self.n * max(self.n - 1, 1))
-        return found
+        rows = np.stack([contender.influence for contender in self.everyone])
+        covariance: FloatArray = rows @ rows.T / (self.n * max(self.n - 1, 1))
+        return covariance
 
     def _of_differences(self, pairs: Sequence[tuple[int, int]]) -> FloatArray:
         signs = np.zeros((len(pairs), len(self.everyone)))
-        for place, (one, other) in enumerate(pairs):
-            signs[place, one] += 1.0
-            signs[place, other] -= 1.0
-        found: FloatArray = signs @ self.covariance @ signs.T
-        return found
+        for place, (first, second) in enumerate(pairs):
+            signs[place, first] += 1.0
+            signs[place, second] -= 1.0
+        variances: FloatArray = signs @ self.covariance @ signs.T
+        return variances
 
     @cached_property
     def against_baseline(self) -> float:
         """c of all differences from the baseline; of what is the baseline itself nothing is claimed."""
         last = self.everyone[-1]
-        same = [one is last or (last.acts_as_logged and one.acts_as_logged) for one in self.everyone]
+        same = [
+            same_as is last or (last.acts_as_logged and same_as.acts_as_logged) for same_as in self.everyone
+        ]
         pairs = [(k, self.count) for k in self._upwards if not same[k]]
         return self.draws.quantile(self._of_differences(pairs), two_sided=True)
 
@@ -345,11 +347,11 @@ class Contest:
 
     def from_baseline(self, k: int) -> tuple[float, float]:
         """Half-widths, below and above, of the difference from the baseline, together with all others."""
-        own, baseline, c = self.everyone[k], self.everyone[-1], self.against_baseline
-        if baseline.alone is not None or own.alone is None:
+        contender, baseline, c = self.everyone[k], self.everyone[-1], self.against_baseline
+        if baseline.alone is not None or contender.alone is None:
             return (self._paired(k, self.count, c, WIDTH / NORMAL),) * 2
-        below, above = map(_finite, own.alone(_level(c), not baseline.acts_as_logged))
-        least = self._paired(k, self.count, c, WIDTH / NORMAL) if own.sparse else 0.0
+        below, above = map(_finite, contender.alone(_level(c), not baseline.acts_as_logged))
+        least = self._paired(k, self.count, c, WIDTH / NORMAL) if contender.sparse else 0.0
         return max(below, least), max(above, least)
 
     def half_width(self, k: int, j: int, c: float) -> float:
@@ -369,30 +371,32 @@ class Contest:
     def _spread(self, k: int, j: int) -> Spread:
         pair = (min(k, j), max(k, j))
         if pair not in self._spreads:
-            one, other, covariance = self.everyone[k], self.everyone[j], self.covariance
+            first, second, covariance = self.everyone[k], self.everyone[j], self.covariance
             noise = float(covariance[k, k] + covariance[j, j] - 2.0 * covariance[k, j])
-            error = math.sqrt(max(noise, 0.0) + 2.0 * _unseen(one, other))
-            self._spreads[pair] = Spread(error, *self._biases(one, other), one.allowance + other.allowance)
+            error = math.sqrt(max(noise, 0.0) + 2.0 * _unseen(first, second))
+            self._spreads[pair] = Spread(
+                error, *self._biases(first, second), first.allowance + second.allowance
+            )
         return self._spreads[pair]
 
-    def _biases(self, one: Contender, other: Contender) -> tuple[float, float]:
+    def _biases(self, first: Contender, second: Contender) -> tuple[float, float]:
         """E: by how much other estimates of the same difference deny it, or biases are apart.
 
         Once by what is beyond noise, and once, where the log is sparse for one of the two, with all of the
         distance to what is out of sample.
         """
-        found = most = abs(one.shared_bias - other.shared_bias)
-        sparse = one.sparse or other.sparse
-        for name in _common(one, other):
-            apart, noise = self._distance(one, other, name)
-            found = max(found, abs(apart) - CONTRADICTING * noise)
-            most = max(most, found, abs(apart) if sparse and name in OUT_OF_SAMPLE else 0.0)
-        return found, most
+        bound = most = abs(first.shared_bias - second.shared_bias)
+        sparse = first.sparse or second.sparse
+        for name in _common(first, second):
+            apart, noise = self._distance(first, second, name)
+            bound = max(bound, abs(apart) - CONTRADICTING * noise)
+            most = max(most, bound, abs(apart) if sparse and name in OUT_OF_SAMPLE else 0.0)
+        return bound, most
 
-    def _distance(self, one: Contender, other: Contender, name: str) -> tuple[float, float]:
+    def _distance(self, first: Contender, second: Contender, name: str) -> tuple[float, float]:
         """How far another pair of estimates has the two values apart from ours, and its standard error."""
         value, rows = 0.0, np.zeros(self.n)
-        for sign, each in ((1.0, one), (-1.0, other)):
+        for sign, each in ((1.0, first), (-1.0, second)):
             if name in each.distances:
                 value += sign * each.distances[name].value
                 rows = rows + sign * each.distances[name].influence
@@ -410,20 +414,20 @@ def _finite(width: float) -> float:
     return width if math.isfinite(width) else math.inf
 
 
-def _unseen(one: Contender, other: Contender) -> float:
+def _unseen(first: Contender, second: Contender) -> float:
     """The variance of what the model hardly saw and the two policies do not share."""
-    if one.unseen is None or other.unseen is None:
-        return sum(float(np.square(each.unseen).sum()) for each in (one, other) if each.unseen is not None)
-    if one.unseen.shape != other.unseen.shape:
-        return float(np.square(one.unseen).sum() + np.square(other.unseen).sum())
-    return float(np.square(one.unseen - other.unseen).sum())
+    if first.unseen is None or second.unseen is None:
+        return sum(float(np.square(each.unseen).sum()) for each in (first, second) if each.unseen is not None)
+    if first.unseen.shape != second.unseen.shape:
+        return float(np.square(first.unseen).sum() + np.square(second.unseen).sum())
+    return float(np.square(first.unseen - second.unseen).sum())
 
 
-def _common(one: Contender, other: Contender) -> list[str]:
+def _common(first: Contender, second: Contender) -> list[str]:
     """Estimates that both have; of one alone where the other has none at all."""
-    if not one.distances or not other.distances:
-        return [*one.distances, *other.distances]
-    return [name for name in one.distances if name in other.distances]
+    if not first.distances or not second.distances:
+        return [*first.distances, *second.distances]
+    return [name for name in first.distances if name in second.distances]
 
 
 # --------------------------------------------------------------------------------------------------------
@@ -501,50 +505,50 @@ def where_they_differ(
 ) -> tuple[PairStates, ...]:
     """For each pair of policies, in the order of the ranking, and for each against the baseline."""
     few = len(ranking) <= MOST_POLICIES
-    found = []
+    pairs = []
     for place, first in enumerate(ranking):
-        one = models[first]
-        if one is None:
+        first_model = models[first]
+        if first_model is None:
             continue
         for second in ranking[place + 1 :] if few or place == 0 else []:
-            other = models[second]
-            if other is not None and other.probs.shape == one.probs.shape:
-                found.append(_pair(first, second, one, other.probs, other.reached))
-        if baseline is not None and baseline.probs.shape == one.probs.shape:
-            found.append(_pair(first, BASELINE, one, baseline.probs, baseline.reached))
-        elif behaves and one.probs.shape in behaviours.logged:
-            found.append(_pair(first, BASELINE, one, *behaviours.logged[one.probs.shape]))
-    return tuple(found)
+            second_model = models[second]
+            if second_model is not None and second_model.probs.shape == first_model.probs.shape:
+                pairs.append(_pair(first, second, first_model, second_model.probs, second_model.reached))
+        if baseline is not None and baseline.probs.shape == first_model.probs.shape:
+            pairs.append(_pair(first, BASELINE, first_model, baseline.probs, baseline.reached))
+        elif behaves and first_model.probs.shape in behaviours.logged:
+            pairs.append(_pair(first, BASELINE, first_model, *behaviours.logged[first_model.probs.shape]))
+    return tuple(pairs)
 
 
-def _pair(first: str, second: str, one: Model, probs: FloatArray, reached: FloatArray) -> PairStates:
-    steps = min(len(one.q), len(reached))
-    gain = one.probs - probs
-    worth = np.einsum("ts,sa,tsa->s", reached[:steps], gain, one.q[:steps])
-    differs = (np.abs(gain).max(axis=1) > SAME) & (one.visits > 0)
+def _pair(first: str, second: str, model: Model, probs: FloatArray, reached: FloatArray) -> PairStates:
+    steps = min(len(model.q), len(reached))
+    gain = model.probs - probs
+    worth = np.einsum("ts,sa,tsa->s", reached[:steps], gain, model.q[:steps])
+    differs = (np.abs(gain).max(axis=1) > SAME) & (model.visits > 0)
     order = np.argsort(-np.abs(worth), kind="stable")
     order = order[differs[order]]
     shown = order[:MOST_STATES]
     return PairStates(
         first,
         second,
-        tuple(_state(one, probs, int(s), float(worth[s])) for s in shown),
+        tuple(_state(model, probs, int(s), float(worth[s])) for s in shown),
         len(order) - len(shown),
         float(worth[order[MOST_STATES:]].sum()),
     )
 
 
-def _state(one: Model, probs: FloatArray, s: int, worth: float) -> StateWorth:
+def _state(model: Model, probs: FloatArray, s: int, worth: float) -> StateWorth:
     return StateWorth(
-        plain(one.states[s]),
-        _action(one, one.probs[s]),
-        _action(one, probs[s]),
+        plain(model.states[s]),
+        _action(model, model.probs[s]),
+        _action(model, probs[s]),
         worth,
-        int(one.visits[s]),
+        int(model.visits[s]),
     )
 
 
-def _action(one: Model, row: FloatArray) -> Any:
+def _action(model: Model, row: FloatArray) -> Any:
     """The action taken most often, with its share."""
     most = int(row.argmax())
-    return plain(one.actions[most]), float(row[most])
+    return plain(model.actions[most]), float(row[most])

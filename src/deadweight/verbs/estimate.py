@@ -69,13 +69,13 @@ def answered_table(
 ) -> tuple[Evaluation, Plan]:
     """The table of a question, and the plan of its headline; arguments as those of `evaluate`."""
     wanted = distinct(default_names(question) if estimators is None else estimators)
-    naive, made = NAIVE.variant(), with_baseline(wanted, baseline)
-    asked = Asked(made, drop, interval, level, also, paired=baseline is None, shown=background)
-    found = answer(question, asked)
-    estimates = {made.name: found[made.name][1] for made in wanted}
-    against = found[naive.name][1] if baseline is None else baseline
+    naive, with_naive = NAIVE.variant(), with_baseline(wanted, baseline)
+    asked = Asked(with_naive, drop, interval, level, also, paired=baseline is None, shown=background)
+    answered = answer(question, asked)
+    estimates = {with_naive.name: answered[with_naive.name][1] for with_naive in wanted}
+    against = answered[naive.name][1] if baseline is None else baseline
     headline = headline_of(estimates)
-    facts = background_of(question, headline, found[headline.name][0].drop) if background else ABSENT
+    facts = background_of(question, headline, answered[headline.name][0].drop) if background else ABSENT
     conventions = {
         "finished": question.options.finished,
         "gamma": question.discount,
@@ -92,12 +92,14 @@ def answered_table(
         estimates,
         against,
         conventions,
-        table_verdict(estimates, against, {made.name: made.scheme.verdict for made in wanted}),
+        table_verdict(
+            estimates, against, {with_naive.name: with_naive.scheme.verdict for with_naive in wanted}
+        ),
         question.n,
         question.horizon,
         facts,
     )
-    return table, found[headline.name][0]
+    return table, answered[headline.name][0]
 
 
 def with_baseline(wanted: list[Estimator], baseline: float | None) -> list[Estimator]:
@@ -116,7 +118,7 @@ def distinct(estimators: Sequence[str | Estimator]) -> list[Estimator]:
             "estimators must name at least one estimator; found none.",
             fix='For example ["BLEND", "WPDIS"]; leave it out for a sensible table.',
         )
-    names = [made.name for made in wanted]
+    names = [estimator.name for estimator in wanted]
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise OptionError(f"Two different estimators are called {twice[0]!r}.", fix="Rename one of them.")
@@ -192,10 +194,10 @@ def answer(question: Question, asked: Asked) -> dict[str, tuple[Plan, Estimate]]
         check_blend(question, mix.name)
     evidence = [evidence_of(question) for _ in asked.mixes]
     rows, *gathered = carry_out(question, _rows(question, asked), *evidence)
-    made = {plan.name: (plan, _estimate(rows, plan, asked)) for plan in rows.plans}
+    estimates = {plan.name: (plan, _estimate(rows, plan, asked)) for plan in rows.plans}
     for mix, candidates in zip(asked.mixes, gathered, strict=True):
-        made[mix.name] = _mixed(rows.answers, mix, candidates, asked)
-    return {estimator.name: made[estimator.name] for estimator in asked.estimators}
+        estimates[mix.name] = _mixed(rows.answers, mix, candidates, asked)
+    return {estimator.name: estimates[estimator.name] for estimator in asked.estimators}
 
 
 def _rows(question: Question, asked: Asked) -> Task[Rows]:
@@ -321,9 +323,9 @@ def _estimate(rows: Rows, plan: Plan, asked: Asked) -> Estimate:
 def _interval(rows: Rows, plan: Plan, asked: Asked) -> Interval | None:
     if asked.interval is None:
         return None
-    answers, own = rows.answers, plan.estimator.scheme.interval
-    if own is not None:
-        bounds = own(answers, plan, asked.level)
+    answers, interval = rows.answers, plan.estimator.scheme.interval
+    if interval is not None:
+        bounds = interval(answers, plan, asked.level)
     else:
         bounds = make_interval(asked.interval, asked.level, answers, plan, chooser_of(plan, asked.drop))
     return settled_interval(bounds, answers)
@@ -383,13 +385,13 @@ def estimate(
       2.5
     """
 
-    chosen, made = read_options(options), estimator_of(name)
-    with opened(log, workers=workers, ray_address=ray_address) as found:
-        question = ask(found, pi_e, pi_b, gamma, chosen, workers)
+    chosen, estimator = read_options(options), estimator_of(name)
+    with opened(log, workers=workers, ray_address=ray_address) as source:
+        question = ask(source, pi_e, pi_b, gamma, chosen, workers)
         steps = ["ess_steps"] if interval is not None and question.horizon <= MOST_STEPS else []
         wanted = [*_checked_also(also), *steps]
-        _, one = answer(question, Asked([made], drop, interval, level, wanted))[made.name]
-        return _marked(one) if learnt_here(pi_e, question.parts, workers) else one
+        _, row = answer(question, Asked([estimator], drop, interval, level, wanted))[estimator.name]
+        return _marked(row) if learnt_here(pi_e, question.parts, workers) else row
 
 
 def evaluate(
@@ -427,8 +429,8 @@ def evaluate(
       (1.0, 'better')
     """
     against, chosen = _number_to_beat(baseline), read_options(options)
-    with opened(log, workers=workers, ray_address=ray_address) as found:
-        question = ask(found, pi_e, pi_b, gamma, chosen, workers)
+    with opened(log, workers=workers, ray_address=ray_address) as source:
+        question = ask(source, pi_e, pi_b, gamma, chosen, workers)
         wanted = interval is not None if background is None else background
         also = _checked_also(also)
         table, _ = answered_table(question, estimators, drop, against, interval, level, also, wanted)
@@ -441,7 +443,7 @@ def evaluate(
 
 def of_learnt_policy(table: Evaluation) -> Evaluation:
     """The table of a policy that was learnt from the same log: flagged, and without a verdict."""
-    estimates = {name: _marked(one) for name, one in table.estimates.items()}
+    estimates = {name: _marked(row) for name, row in table.estimates.items()}
     reasons = (FLAGS[TRAINED], *table.verdict.reasons)
     doubted = replace(table.verdict, answer="cannot tell", reasons=reasons, sound=False, next_step=None)
     return table.with_changes(estimates=estimates, verdict=doubted)
@@ -458,9 +460,9 @@ def _number_to_beat(baseline: Any) -> float | None:
     # A table of probabilities is a policy, whatever its class.
     number = baseline if isinstance(baseline, Real) or getattr(baseline, "ndim", None) == 0 else math.nan
     if not math.isfinite(number):
-        found = f"{baseline}" if isinstance(baseline, Real) else f"{type(baseline).__name__}"
+        shown = f"{baseline}" if isinstance(baseline, Real) else f"{type(baseline).__name__}"
         raise OptionError(
-            f"baseline must be None (the behaviour policy) or a number, the value to beat; found {found}.",
+            f"baseline must be None (the behaviour policy) or a number, the value to beat; found {shown}.",
             fix="To compare with another policy use deadweight.compare, which pairs the two episode by "
             "episode: compare(log, {'new': pi_e, 'other': policy}, pi_b).",
         )

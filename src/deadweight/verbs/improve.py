@@ -256,8 +256,8 @@ def improve(
         raise OptionError(
             f"seed must be a whole number of at least 0; found {seed!r}.", fix="For example seed=0."
         )
-    with opened(log, workers=workers, ray_address=ray_address) as found:
-        question = _asked(found, pi_b, gamma, chosen, workers)
+    with opened(log, workers=workers, ray_address=ray_address) as source:
+        question = _asked(source, pi_b, gamma, chosen, workers)
         outcome = _outcome(question, recipe, kind, level, np.random.default_rng(seed))
         settings = {
             "caution": caution,
@@ -271,7 +271,7 @@ def improve(
         evaluated = ABSENT
         if evaluation:
             seen = outcome.unseen is None or not question.parts.has_rows or not outcome.improved
-            about = found if seen else question.parts[0].select(outcome.unseen)  # type: ignore[arg-type]
+            about = source if seen else question.parts[0].select(outcome.unseen)  # type: ignore[arg-type]
             behaviour = _logged_or_counted(question, pi_b)
             evaluated = evaluate(
                 about, policy, behaviour, gamma=gamma, level=level, workers=workers, **options
@@ -332,24 +332,24 @@ def _outcome(
     question: Question, recipe: Recipe, kind: str, level: float, rng: np.random.Generator
 ) -> Outcome:
     if kind == "strict" and question.n >= FEWEST:
-        found = judge_strictly(question, recipe, rng)
-        gate, interval = _gate(found, kind, level), gain_of_shipped(found, level)
-        outcome = Outcome(found.learnt[0], gate, None, found.halves[0], interval)
+        judgement = judge_strictly(question, recipe, rng)
+        gate, interval = _gate(judgement, kind, level), gain_of_shipped(judgement, level)
+        outcome = Outcome(judgement.learnt[0], gate, None, judgement.halves[0], interval)
     else:
         learnt = learn(question, recipe, rng, np.ones(question.n))
         outcome = Outcome(learnt, None)
         if learnt.changed.size == 0:
             return outcome
         if kind == "none":
-            own = judge_in_sample(question, learnt)
-            return Outcome(learnt, _gate(own, kind, level), interval=gain_of_shipped(own, level))
+            in_sample = judge_in_sample(question, learnt)
+            return Outcome(learnt, _gate(in_sample, kind, level), interval=gain_of_shipped(in_sample, level))
         if question.n < FEWEST:
             return Outcome(learnt, None, too_few(question.n, FEWEST))
-        found = judge(question, recipe, rng)
-        outcome = Outcome(learnt, _gate(found, kind, level))
+        judgement = judge(question, recipe, rng)
+        outcome = Outcome(learnt, _gate(judgement, kind, level))
         if outcome.improved:
-            own = judge_in_sample(question, learnt)
-            outcome = replace(outcome, interval=gain_of_shipped(found, level, own))
+            in_sample = judge_in_sample(question, learnt)
+            outcome = replace(outcome, interval=gain_of_shipped(judgement, level, in_sample))
     if question.has_mixed_worlds:
         return replace(outcome, refused=FLAGS["mixed-worlds"])
     if _is_confounded(question):
@@ -368,8 +368,8 @@ def _is_confounded(question: Question) -> bool:
     if "propensities" not in question.parts.labels.logged:
         return False
     logged = replace(question.pair, pi_e=question.pi_b, pi_b=None)
-    found = confounding_of(Answers(replace(question, pair=logged), ()))
-    return found is not None and found.found
+    confounding = confounding_of(Answers(replace(question, pair=logged), ()))
+    return confounding is not None and confounding.found
 
 
 def _has_copies(question: Question) -> bool:
@@ -379,21 +379,21 @@ def _has_copies(question: Question) -> bool:
     return copies is not None and copies.found
 
 
-def _gate(found: Judgement, kind: str, level: float) -> Gate:
-    quantile = found.quantile(level)
-    error = quantile * found.std_error
+def _gate(judgement: Judgement, kind: str, level: float) -> Gate:
+    quantile = judgement.quantile(level)
+    error = quantile * judgement.std_error
     return Gate(
         kind,
-        found.gain,
-        found.std_error,
-        found.gain - error,
-        found.gain + error,
+        judgement.gain,
+        judgement.std_error,
+        judgement.gain - error,
+        judgement.gain + error,
         level,
-        found.by_half,
-        tuple(int(one.changed.size) for one in found.learnt),
-        found.linear,
-        found.linear - quantile * found.linear_error,
-        found.apart,
+        judgement.by_half,
+        tuple(int(recipe.changed.size) for recipe in judgement.learnt),
+        judgement.linear,
+        judgement.linear - quantile * judgement.linear_error,
+        judgement.apart,
     )
 
 
