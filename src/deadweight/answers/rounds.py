@@ -204,9 +204,11 @@ class Summing:
         sizes = {ess_key(w): w for w in weightings if ess_key(w) not in self._sums}
         if not wanted and not sizes:
             return
-        plan = LanePlan(wanted.values(), sizes.items(), of_path, self._horizon)
-        sums = self._fold(plan.rest, dict(plan.rest_weightings), plan)
-        if sums is None:  # a block was declined
+        sums = None
+        if not (all(map(_is_walked_alone, wanted.values())) and of_path.isdisjoint(sizes)):
+            plan = LanePlan(wanted.values(), sizes.items(), of_path, self._horizon)
+            sums = self._fold(plan.rest, dict(plan.rest_weightings), plan)
+        if sums is None:  # nothing goes in lanes, or a block was declined there
             sums = self._fold(list(wanted.values()), sizes, None)
             assert sums is not None
         self._sums.update(sums)
@@ -242,6 +244,12 @@ class BlockSums:
         sums: list[Any] = [family.summarise(block) for family in self.families]
         sums += [Kish.of(weighting.on(block).final) for weighting in self.weightings]
         return sums + walked(self.walks, block)
+
+
+def _is_walked_alone(summed: Summed) -> bool:
+    """Whether it would be no lane: its weights are those of all ratios, and it needs no values."""
+    family = summed.family if isinstance(summed, SelfNormalised) else summed
+    return isinstance(family, ProductFamily) and family.is_walked and family.weighting.drop is None
 
 
 def ess_key(weighting: Weighting) -> Hashable:

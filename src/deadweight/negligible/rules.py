@@ -14,7 +14,7 @@ from deadweight.log.labels import StateSet
 from deadweight.log.trajectories import Trajectories
 from deadweight.negligible.path import path_of, paths
 from deadweight.negligible.state_tests import states_below
-from deadweight.question.drops import NOTHING_DROPPED, Drop, chosen_drop, drop_of
+from deadweight.question.drops import Drop, chosen_drop, drop_of
 from deadweight.question.question import Question
 
 # Doubly robust estimates drop more, and lean on the model where they do: it must have seen more.
@@ -144,15 +144,6 @@ def resolved(question: Question, estimator: Estimator, drop: Any) -> Drop:
     if callable(drop):
         return drop_of(question, drop(question), made_of_log=True)
     return drop_of(question, drop)
-
-
-def planned(question: Question, estimator: Estimator, drop: Any) -> Plan:
-    """An estimator with its drop."""
-    return Plan(
-        question,
-        estimator,
-        resolved(question, estimator, drop) if estimator.is_state_based else NOTHING_DROPPED,
-    )
 
 
 def chooser_of(plan: Plan, drop: Any) -> Callable[[Question], Drop] | None:

@@ -508,7 +508,9 @@ def ask(
     by_row = options is not None and isinstance(options.model, RowLearner)
     parts, pair = paired(parts, pi_e, pi_b, by_row)
     question = ask_pair(parts, pair, gamma, options, workers, [*unused, "behaviour_id"])
-    flags = (*(("behaviour-filled",) if filled else ()), *ratio_flags(question))
+    flags = ("behaviour-filled",) if filled else ()
+    if question.parts.has_rows and not question.parts.has_states:
+        flags = (*flags, *ratio_flags(question))
     if known is not None and not question.parts.has_states:
         known = None  # they count states by their labels, and here each row is a state
     made_by = source if source.has_behaviour_ids else None

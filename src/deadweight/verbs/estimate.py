@@ -25,7 +25,7 @@ from deadweight.errors import OptionError, did_you_mean
 from deadweight.estimators.estimator import Estimator
 from deadweight.estimators.names import NAIVE, estimator_of
 from deadweight.log.interface import Source
-from deadweight.negligible.rules import automatic_paths, chooser_of, planned, resolved
+from deadweight.negligible.rules import automatic_paths, chooser_of, resolved
 from deadweight.question.asked import read_options
 from deadweight.question.drops import NOTHING_DROPPED, Drop
 from deadweight.question.question import Policy, Question, ask, opened
@@ -180,7 +180,15 @@ class Rows:
     @classmethod
     def of(cls, question: Question, asked: Asked) -> Rows:
         """The plans of what is asked; their drops are known."""
-        plans = [planned(question, each, asked.drop) for each in asked.estimators if not each.is_mix]
+        plans = [
+            Plan(
+                question,
+                each,
+                resolved(question, each, asked.drop) if each.is_state_based else NOTHING_DROPPED,
+            )
+            for each in asked.estimators
+            if not each.is_mix
+        ]
         centres = {plan: plan.corrected if asked.interval == "auto" else plan for plan in plans}
         others = [centre for plan, centre in centres.items() if centre is not plan]
         return cls(plans, centres, Answers(question, [*plans, *others]))
@@ -188,8 +196,10 @@ class Rows:
 
 def answer(question: Question, asked: Asked) -> dict[str, tuple[Plan, Estimate]]:
     """Estimates by several estimators, which share their passes over the log, each with its plan."""
-    check_interval(asked.interval, asked.level, question.options)
-    check_range(question)
+    if asked.interval is not None:
+        check_interval(asked.interval, asked.level, question.options)
+    if question.options.return_range is not None:
+        check_range(question)
     for mix in asked.mixes:
         check_blend(question, mix.name)
     evidence = [evidence_of(question) for _ in asked.mixes]
@@ -202,9 +212,10 @@ def answer(question: Question, asked: Asked) -> dict[str, tuple[Plan, Estimate]]
 
 def _rows(question: Question, asked: Asked) -> Task[Rows]:
     """The rows of a table, with all that was summed for them and for what checks the log."""
-    yield from automatic_paths(
-        question, asked.estimators, asked.drop, estimator_of(PATH_OF) if asked.shown else None
-    )
+    by_rule = isinstance(asked.drop, str) and asked.drop != "auto"  # which may be misspelt
+    if asked.shown or by_rule or any(each.is_state_based for each in asked.estimators):
+        shown = estimator_of(PATH_OF) if asked.shown else None
+        yield from automatic_paths(question, asked.estimators, asked.drop, shown)
     rows = Rows.of(question, asked)
     checks = [check(question, rows, asked) for check in CHECKS]
     yield from together(_sums_and_errors(rows, asked), *checks)
