@@ -26,7 +26,7 @@ import numpy as np
 
 from deadweight.answers.influences import Influences, Job
 from deadweight.answers.lanes import LanePlan, LaneWork, PlainWork, walked
-from deadweight.estimators.product import SelfNormalised, Summed
+from deadweight.estimators.product import ProductFamily, SelfNormalised, Summed
 from deadweight.question.question import Question
 from deadweight.sums.blocks import SMALL_CELLS, Block
 from deadweight.sums.reduction import reduce_log

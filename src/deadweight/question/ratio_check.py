@@ -205,7 +205,7 @@ class Stated:
 
 
 def ratio_flags(question: Question) -> tuple[str, ...]:
-    """The flag of a behaviour policy whose ratios are wrong, of a question whose policies are given row by row."""
+    """The flag of a behaviour policy whose ratios are wrong; for policies that are given row by row."""
     return (FLAG,) if abs(z_of_question(question)) > MOST else ()
 
 
