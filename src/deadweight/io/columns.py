@@ -12,12 +12,27 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from deadweight.log.labels import EXACT_IN_FLOAT, encode
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray, Labels
+
+
+class _Later:
+    """A module that is imported when something of it is first used: to import pyarrow takes a while."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(import_module(self._name), attribute)
+
+
+pa: Any = _Later("pyarrow")
+pc: Any = _Later("pyarrow.compute")
 
 NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^[+-]?(inf|Inf|INF|infinity|Infinity)$"
 PERCENT = r"\s*%$"
@@ -61,9 +76,6 @@ class Steps:
 
 def read_numbers(column: Any) -> Numbers:
     """An Arrow column as float64."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     column = decoded(column)
     kind, n = column.type, len(column)
     none = np.zeros(n, dtype=bool)
@@ -89,9 +101,6 @@ def read_numbers(column: Any) -> Numbers:
 
 def _parsed(text: Any) -> tuple[FloatArray, BoolArray]:
     """A column of text as numbers, NaN where they cannot be read; and where they can."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     readable = to_numpy(pc.match_substring_regex(text, NUMBER), False)
     numbers = pc.cast(pc.if_else(pa.array(readable), text, pa.scalar(None, text.type)), pa.float64())
     return to_numpy(numbers, np.nan), readable
@@ -104,8 +113,6 @@ def _with_points(text: Any) -> Any:
     >>> _with_points(pa.array(["0,75", "1,234"])).to_pylist(), _with_points(pa.array(["1,234"])).to_pylist()
     (['0.75', '1.234'], ['1,234'])
     """
-    import pyarrow.compute as pc
-
     sure = pc.any(pc.match_substring_regex(text, SURELY_DECIMAL)).as_py()
     if not sure or pc.any(pc.match_substring(text, ".")).as_py():
         return text
@@ -114,9 +121,6 @@ def _with_points(text: Any) -> Any:
 
 def read_flags(column: Any) -> Flags:
     """An Arrow column as True and False; 0 and 1, and the usual words, will do."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     column = decoded(column)
     if is_text(column.type):
         text, missing = trimmed(column)
@@ -131,9 +135,6 @@ def read_flags(column: Any) -> Flags:
 
 def read_steps(column: Any) -> Steps:
     """An Arrow column as something that can be sorted; dates and times count as times."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     column = decoded(column)
     kind = column.type
     missing = to_numpy(pc.is_null(column), True)
@@ -188,9 +189,6 @@ def as_whole(values: FloatArray) -> IntArray | None:
 
 def decoded(column: Any) -> Any:
     """Categories as what they stand for, extension types as what they store, views as plain text."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if isinstance(column, pa.Array):
         column = pa.chunked_array([column])
     kind = column.type
@@ -210,16 +208,11 @@ def decoded(column: Any) -> Any:
 
 def is_text(kind: Any) -> bool:
     """Whether this is an Arrow type of text."""
-    import pyarrow as pa
-
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def trimmed(column: Any) -> tuple[Any, BoolArray]:
     """Text without surrounding blanks, null where it is a word for nothing; and where that is."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     text = pc.utf8_trim_whitespace(column)
     nothing = pc.is_in(pc.utf8_lower(text), pa.array(MEANS_MISSING, text.type))
     text = pc.if_else(nothing, pa.scalar(None, text.type), text)
@@ -228,8 +221,6 @@ def trimmed(column: Any) -> tuple[Any, BoolArray]:
 
 def to_numpy(column: Any, fill: Any) -> AnyArray:
     """A numpy array with nulls filled; an integer column with holes never passes through floats."""
-    import pyarrow.compute as pc
-
     filled = pc.fill_null(column, fill) if column.null_count else column
     flat = filled.to_numpy() if hasattr(filled, "chunks") else filled.to_numpy(zero_copy_only=False)
     return np.asarray(flat)
@@ -273,8 +264,6 @@ class LabelColumn:
 
 def read_labels(column: Any) -> LabelColumn:
     """An Arrow column as labels: whole numbers, or the distinct values and an index a row."""
-    import pyarrow as pa
-
     column = decoded(column)
     kind, n = column.type, len(column)
     if pa.types.is_null(kind):
@@ -354,9 +343,6 @@ def hashes(column: Any) -> AnyArray:
 
     It depends on the column's type and on the label: 1.0 has one hash among whole numbers and among halves.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     column = decoded(column)
     kind, n = column.type, len(column)
     if pa.types.is_null(kind) or pa.types.is_nested(kind):
@@ -383,8 +369,6 @@ def hashes(column: Any) -> AnyArray:
 
 def is_bytes(kind: Any) -> bool:
     """Whether this is an Arrow type of bytes."""
-    import pyarrow as pa
-
     return bool(
         pa.types.is_binary(kind)
         or pa.types.is_large_binary(kind)
@@ -395,8 +379,6 @@ def is_bytes(kind: Any) -> bool:
 
 def is_number(kind: Any) -> bool:
     """Whether this is an Arrow type of numbers."""
-    import pyarrow as pa
-
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
@@ -408,9 +390,6 @@ def _mixed(keys: AnyArray) -> AnyArray:
 
 def _whole_numbers(column: Any) -> LabelColumn | None:
     """Labels that are whole numbers, whatever the type they were stored in."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     kind = column.type
     missing = to_numpy(pc.is_null(column), True)
     if pa.types.is_floating(kind):
@@ -442,8 +421,6 @@ def _by_dictionary(column: Any) -> LabelColumn:
 
 
 def _encoded(column: Any) -> Any:
-    import pyarrow as pa
-
     encoded = column.dictionary_encode()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.unify_dictionaries().combine_chunks()
@@ -465,8 +442,6 @@ def _label(value: Any) -> Any:
 
 def _written_out(column: Any) -> Any:
     """Times, decimals and the like as text."""
-    import pyarrow as pa
-
     try:
         return column.cast(pa.large_string())
     except pa.ArrowNotImplementedError:

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from deadweight.errors import DeadweightError, assume, first_few
-from deadweight.io.columns import MEANS_MISSING, decoded, is_text
+from deadweight.io.columns import MEANS_MISSING, decoded, is_text, pa, pc
 from deadweight.io.folders import (
     COMPRESSED,
     PARQUET,
@@ -56,8 +56,6 @@ UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 def parse_csv(path: Path, choose: Callable[[Any], Mapping[str, str]]) -> tuple[Any, Mapping[str, str]]:
     """The columns chosen from a schema, with labels as text; and our names of them -> theirs."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
     import pyarrow.csv as csv
 
     way = _Way.of(path)
@@ -114,9 +112,6 @@ def as_numbers(text: Any) -> Any:
     >>> as_numbers(pa.chunked_array([["1", "10"]])).type, as_numbers(pa.chunked_array([["1", "01"]]))
     (DataType(int64), None)
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     try:
         whole = pc.cast(text, pa.int64())
         if pc.all(pc.equal(pc.cast(whole, text.type), text)).as_py() is not False:
@@ -148,8 +143,6 @@ def is_formula(text: Any) -> bool:
 
 def guarded(column: Any) -> tuple[Any, BoolArray]:
     """A column with an apostrophe before each text that is a formula, and where that is."""
-    import pyarrow as pa
-
     column = decoded(column)
     if not is_text(column.type):
         return column, np.zeros(len(column), dtype=bool)
@@ -167,9 +160,6 @@ def _ways_to_write(number: float) -> tuple[str, ...]:
 
 def without_words(text: Any) -> Any:
     """The column with words for nothing as nothing: a hole among numbers."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     words = pc.is_in(pc.utf8_lower(pc.utf8_trim_whitespace(text)), pa.array(MEANS_MISSING, text.type))
     return pc.if_else(words, pa.scalar(None, text.type), text)
 
@@ -183,7 +173,6 @@ class _Way:
 
     @classmethod
     def of(cls, path: Path) -> _Way:
-        import pyarrow as pa
         import pyarrow.csv as csv
 
         with pa.input_stream(str(path)) as stream:
@@ -198,7 +187,6 @@ class _Way:
 
 
 def _read(path: Path, way: _Way, columns: Sequence[str], as_text: Sequence[str]) -> Any:
-    import pyarrow as pa
     import pyarrow.csv as csv
 
     # Only an empty field is nothing: a ward may well be called "NA". Numbers take more words, see `columns`.
@@ -221,9 +209,6 @@ def _without_blank_end(table: Any) -> Any:
 
 def _narrowed(column: Any) -> Any:
     """Text as whole numbers or numbers if all of it is."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     for kind in (pa.int64(), pa.float64()):
         try:
             return pc.cast(column, kind)
@@ -254,8 +239,6 @@ def read_files(paths: Sequence[str | Path], choose: Chosen, tell: Callable[[str]
 
     `tell` is told what of a folder is no data.
     """
-    import pyarrow as pa
-
     parts = [_read_one(file, choose) for path in paths for file in _files_of(Path(path).expanduser(), tell)]
     if any(names is None for _, names in parts):
         parts = [(table if names is None else as_written(table, names), None) for table, names in parts]
@@ -317,8 +300,6 @@ def _files_of(path: Path, tell: Callable[[str], None]) -> list[Path]:
 
 def _read_parquet(files: list[Path], base: Path | None, choose: Chosen) -> Any:
     """All files as one table; folder names such as `ward=3` become columns."""
-    import pyarrow as pa
-
     try:
         if len(files) == 1 and base is None:
             return _read_one_parquet(files[0], choose)
@@ -363,8 +344,6 @@ def columns_of(names: Mapping[str, str]) -> list[str]:
 
 def text_in(schema: Any) -> list[str]:
     """The columns of text."""
-    import pyarrow as pa
-
     kinds = {
         field.name: field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         for field in schema
@@ -374,8 +353,6 @@ def text_in(schema: Any) -> list[str]:
 
 def check_text(table: Any) -> Any:
     """The table, if all its text is UTF-8: Parquet may say so of any bytes."""
-    import pyarrow as pa
-
     for name in table.column_names:
         column = table[name]
         kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
@@ -393,7 +370,6 @@ def check_text(table: Any) -> Any:
 
 def _unreadable_file(files: list[Path], error: Exception) -> LogProblem:
     """The file that cannot be read, or, if each can, that they do not fit together."""
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     for file in files:
@@ -405,8 +381,6 @@ def _unreadable_file(files: list[Path], error: Exception) -> LogProblem:
 
 
 def _read_csv(path: Path, choose: Chosen) -> tuple[Any, Mapping[str, str]]:
-    import pyarrow as pa
-
     try:
         require_text(path, compressed=path.suffix.lower() in COMPRESSED)
         return parse_csv(path, lambda schema: choose(unique_names(schema.names), text_in(schema)))

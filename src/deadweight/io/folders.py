@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from deadweight.errors import how_many
-from deadweight.io.columns import is_text
+from deadweight.io.columns import is_text, pa
 from deadweight.io.schema import LogProblem, show, unfit_files
 from deadweight.tools.limits import NUMBER, allowed, in_words, require
 
@@ -110,8 +110,6 @@ def _group_size(group: Any, columns: Sequence[str]) -> float:
 
 def require_text(path: Path, compressed: bool) -> None:
     """Refuse CSV that would be too large in memory, compressed or not."""
-    import pyarrow as pa
-
     fix = "Take fewer rows or columns, or convert the log to Parquet, which can be read in parts."
     what = repr(str(path))
     size, most = path.stat().st_size, allowed() / COPIES
@@ -287,8 +285,6 @@ class Bounds:
 
 def bounds_of(parquet: Any, number: int, column: str) -> Bounds | None:
     """Bounds of a column of whole numbers in a row group, if its statistics have them."""
-    import pyarrow as pa
-
     schema = parquet.schema_arrow
     if column not in schema.names or not pa.types.is_integer(schema.field(column).type):
         return None  # times and durations are whole numbers in a file, and something else outside
@@ -343,8 +339,6 @@ def check_kinds(path: str, own: Any, common: Any, names: list[str]) -> None:
 
 
 def _stored_kind(kind: Any) -> Any:
-    import pyarrow as pa
-
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from deadweight.errors import assume
+from deadweight.io.columns import pa
 from deadweight.io.files import columns_of, read_files, text_in, unique_names
 from deadweight.io.schema import LogProblem, show
 from deadweight.log.labels import plain
@@ -70,8 +71,6 @@ def _columns(
         return _of_arrow(read_files([source], choose, tell)), {}
     if isinstance(source, (list, tuple)) and source and all(isinstance(one, (str, Path)) for one in source):
         return _of_arrow(read_files(source, choose, tell)), {}
-    import pyarrow as pa
-
     if isinstance(source, Mapping):
         names = columns_of(choose([name for name in source if isinstance(name, str)], []))
         return _of_values({name: source[name] for name in names})
@@ -147,7 +146,6 @@ def _of_values(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Kind
 def _as_arrow(name: str, values: Any) -> tuple[Any, Kinds]:
     """A column as an Arrow array, and its kinds if it has several."""
     import narwhals as nw
-    import pyarrow as pa
 
     if isinstance(values, nw.Series) and values.dtype == nw.Object:
         values = values.to_list()  # polars would hand over the addresses of the objects
@@ -163,8 +161,6 @@ def _as_arrow(name: str, values: Any) -> tuple[Any, Kinds]:
 
 
 def _of_objects(name: str, values: Any) -> tuple[Any, Kinds]:
-    import pyarrow as pa
-
     try:
         items = values.to_list() if hasattr(values, "to_list") else list(values)
     except TypeError:
@@ -191,8 +187,6 @@ def _of_numbers(items: list[Any]) -> Any:
 
     What has the digits of no Arrow type passes through floats only if these part whatever differs.
     """
-    import pyarrow as pa
-
     try:
         floats = [None if item is None else float(item) for item in items]
     except (OverflowError, TypeError, ValueError):  # beyond floating point, or complex

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from deadweight.errors import how_many
-from deadweight.io.columns import read_numbers
+from deadweight.io.columns import pa, read_numbers
 from deadweight.io.doctor import Diagnosis, examine
 from deadweight.io.doctor_case import Case
 from deadweight.io.schema import FLAGS, Mending, OpenEpisodes, show
@@ -74,8 +74,6 @@ def mend(table: LogTable, time_limit: TimeLimit = "infer") -> Mended:
       table: the log's table, with what the user lets us change in it.
       time_limit: as for `deadweight.read`.
     """
-    import pyarrow as pa
-
     columns = {ours: table.arrow(ours) for ours in table.names}
     changes = [*_renames(table), *_as_said(table)]
     fill, value = _to_fill(table), table.mending.fill_reward
@@ -148,8 +146,6 @@ def _with_ends(
     open_episodes: OpenEpisodes | None,
 ) -> Mended:
     """The table in the order of its episodes, with a column that says how they end, examined again."""
-    import pyarrow as pa
-
     own = open_table(rows, features=features, mending=Mending(open_episodes=open_episodes))
     diagnosis = examine(own, None, time_limit)
     if not diagnosis.ok:
@@ -176,8 +172,6 @@ def _with_ends(
 
 def _flagged(rows: Any, own: LogTable) -> Any:
     """The table whose flags say of open episodes that they were cut, if they were."""
-    import pyarrow as pa
-
     cut = own.last_rows[own.flagged_ends & ~own.terminated]
     for name in FLAGS:
         if own.has(name) and cut.size:

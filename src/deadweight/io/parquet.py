@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from deadweight.errors import DataError, assume
-from deadweight.io.columns import hashes
+from deadweight.io.columns import hashes, pa, pc
 from deadweight.io.files import PARQUET_MAGIC, brief, check_text, text_in, unique_names
 from deadweight.io.folders import (
     PARQUET,
@@ -211,8 +211,6 @@ def check_ids(table: Any, part: Part, where: str) -> None:
 
 def ends(episodes: Any) -> tuple[Any, Any]:
     """Smallest and largest label of whole numbers or text; None where there is none."""
-    import pyarrow.compute as pc
-
     ends = pc.min_max(episodes).as_py()
     return ends["min"], ends["max"]
 
@@ -262,8 +260,6 @@ class ParquetFiles:
 
     def _episodes(self, parquet: Any, file: int, number: int) -> tuple[Any, Any]:
         """Smallest and largest episode: from the statistics of whole numbers, else by reading the column."""
-        import pyarrow as pa
-
         whole = pa.types.is_integer(self.types["episode"])
         bounds = bounds_of(parquet, number, self.names["episode"]) if whole else None
         if bounds is not None:
@@ -274,8 +270,6 @@ class ParquetFiles:
 
     def bounds(self, column: str) -> Bounds | None:
         """Bounds of a column of whole numbers over all files; None where the footers do not say."""
-        import pyarrow as pa
-
         if not pa.types.is_integer(self.types[column]):
             return None
         low, high = [], []
@@ -327,8 +321,6 @@ class ParquetFiles:
 
     def batches(self, rows: int) -> Iterator[Any]:
         """All rows in tables of at most so many, file after file."""
-        import pyarrow as pa
-
         for file, path in enumerate(self.paths):
             with named(path), _opened(path) as parquet:
                 for batch in parquet.iter_batches(rows, columns=self._theirs(list(self.names))):
@@ -336,9 +328,6 @@ class ParquetFiles:
 
     def _tail(self, parquet: Any, file: int, number: int, last: Any) -> Any:
         """The rows at the beginning of a row group that belong to episode `last`."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         found = []
         columns = self._theirs(list(self.names))
         for batch in parquet.iter_batches(TAIL_ROWS, row_groups=[number], columns=columns, use_threads=False):
@@ -360,8 +349,6 @@ class ParquetFiles:
 
     def _ours(self, table: Any, file: int, columns: Sequence[str]) -> Any:
         """Columns by our names, in the types of the first file."""
-        import pyarrow as pa
-
         found = {}
         for ours in columns:
             theirs, kind = self.names[ours], self.types[ours]
@@ -394,7 +381,6 @@ def open_files(
       mending: what is changed in the columns as they are read.
       tell: is told what of a folder is no data.
     """
-    import pyarrow as pa
     import pyarrow.dataset as ds
 
     files, constants, schemas, own_schemas = [], [], [], []
@@ -443,8 +429,6 @@ def _files_of(base: Path, tell: Callable[[str], None] = lambda said: None) -> li
 
 def _common(schemas: list[Any]) -> Any:
     """The schema of several sources, as for tables in memory that are put one below the other."""
-    import pyarrow as pa
-
     try:
         return schemas[0] if len(schemas) == 1 else pa.unify_schemas(schemas, promote_options="permissive")
     except (pa.ArrowException, ValueError) as error:
@@ -453,8 +437,6 @@ def _common(schemas: list[Any]) -> Any:
 
 def _plain_type(kind: Any) -> Any:
     """Views and extension types have fewer kernels than what they store."""
-    import pyarrow as pa
-
     if isinstance(kind, pa.BaseExtensionType):
         return _plain_type(kind.storage_type)
     if pa.types.is_string_view(kind):
@@ -493,8 +475,6 @@ def _is_parquet(path: Path) -> bool:
 
 
 def _together(tables: list[Any]) -> Any:
-    import pyarrow as pa
-
     return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
 
 
@@ -511,8 +491,6 @@ def _opened(path: str, **settings: Any) -> Any:
 @contextmanager
 def named(path: str) -> Iterator[None]:
     """Whatever goes wrong with a file is said with its name."""
-    import pyarrow as pa
-
     try:
         yield
     except DataError:

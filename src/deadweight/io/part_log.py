@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.io.columns import as_labels, to_numpy
+from deadweight.io.columns import as_labels, pa, pc, to_numpy
 from deadweight.io.frames import Columns
 from deadweight.io.parquet import ParquetFiles, Part, check_ids, scattered, wrong_footer
 from deadweight.io.read import log_of
@@ -164,9 +164,6 @@ def plain_log(table: Any, labels: CommonLabels, check: bool, sort: bool) -> Traj
 
 def _plain(column: Any, may_miss: bool) -> AnyArray | None:
     """A column of numbers or flags as numpy, without a copy where it lies in one piece; None otherwise."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     kind = column.type
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
         return None
@@ -182,8 +179,6 @@ def _plain(column: Any, may_miss: bool) -> AnyArray | None:
 
 def _coded(column: Any) -> tuple[Labels | None, AnyArray | None]:
     """The labels of whole numbers or text without holes, and codes of the rows; None of anything else."""
-    import pyarrow as pa
-
     kind = column.type
     simple = pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)
     if column.null_count or not simple:
@@ -253,8 +248,6 @@ def _terminated(table: Any, last: IntArray) -> BoolArray | None:
 
     Only these rows are unpacked: flags are bits there, and bytes here.
     """
-    import pyarrow as pa
-
     flags = [name for name in FLAGS if name in table.column_names]
     if any(table[name].null_count or not pa.types.is_boolean(table[name].type) for name in flags):
         return None
@@ -266,9 +259,6 @@ def _terminated(table: Any, last: IntArray) -> BoolArray | None:
 
 def _flags_fit(table: Any, offsets: IntArray, order: IntArray | None) -> bool:
     """Whether no flag is set within an episode, but for those that are set in all of its rows."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     last = offsets[1:] - 1 if order is None else order[offsets[1:] - 1]
     for name in FLAGS:
         if name not in table.column_names:
@@ -360,8 +350,6 @@ def only_part(files: ParquetFiles, part: Part) -> Trajectories:
 
 def check_order(files: ParquetFiles, part: Part, fetched: Fetched) -> None:
     """Refuse a part whose episodes are not where the plan has them; only their column is looked at."""
-    import pyarrow as pa
-
     check_ids(fetched.table, part, place(files, part))
     tail = fetched.tail
     _own_rows(files, part, fetched.table if tail is None else pa.concat_tables([fetched.table, tail]))
@@ -369,8 +357,6 @@ def check_order(files: ParquetFiles, part: Part, fetched: Fetched) -> None:
 
 def first_table(files: ParquetFiles, part: Part, states: Labels) -> LogTable:
     """The rows of the first part as a table, for whoever wants to look at them before a log is made."""
-    import pyarrow as pa
-
     fetched = fetch(files, part)
     tables = [fetched.table] if fetched.tail is None else [fetched.table, fetched.tail]
     return part_table(pa.concat_tables(tables), files.names, files.mending, states)
@@ -380,8 +366,6 @@ def _plain_pieces(
     table: Any, tail: Any, part: Part, labels: CommonLabels, check: bool
 ) -> list[Trajectories] | None:
     """The part's own episodes, and the one with a tail; None where rows or columns need a closer look."""
-    import pyarrow as pa
-
     episode = table["episode"]
     if episode.null_count or not pa.types.is_integer(episode.type):
         return None
@@ -409,8 +393,6 @@ def _plain_pieces(
 def _whole_part(
     files: ParquetFiles, part: Part, labels: CommonLabels | None, fetched: Fetched
 ) -> Trajectories:
-    import pyarrow as pa
-
     table, tail = fetched.table, fetched.tail
     own = _own_rows(files, part, table if tail is None else pa.concat_tables([table, tail]))
     where = place(files, part)
@@ -423,9 +405,6 @@ def _whole_part(
 
 def _own_rows(files: ParquetFiles, part: Part, table: Any) -> Any:
     """The table without the rest of the episode that the part before has."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if part.after is None:
         return table
     episode = table["episode"]

@@ -11,7 +11,7 @@ from typing import IO, Any, BinaryIO
 import numpy as np
 
 from deadweight.errors import OptionError, OutputError, PolicyError, TooLarge, first_few, how_many
-from deadweight.io.columns import decoded, index_labels, is_text, read_labels, read_numbers
+from deadweight.io.columns import decoded, index_labels, is_text, pa, read_labels, read_numbers
 from deadweight.io.files import guarded
 from deadweight.io.folders import require_path, unreadable
 from deadweight.io.frames import read_columns
@@ -217,8 +217,6 @@ def _from_table(
 
 def _as_given(arrow: Mapping[str, Any], names: Mapping[str, str], name: str) -> Any:
     """A column of labels without the apostrophes that were written before formulas."""
-    import pyarrow as pa
-
     column = decoded(arrow[names[name]])
     if APOSTROPHE not in names or not is_text(column.type):
         return column
@@ -316,8 +314,6 @@ def _labels(own: Any, size: int) -> list[Any]:
 
 
 def _table(policy: TabularPolicy) -> Any:
-    import pyarrow as pa
-
     states, actions = (
         _labels(policy.state_labels, policy.n_states),
         _labels(policy.action_labels, policy.n_actions),
@@ -340,8 +336,6 @@ def _table(policy: TabularPolicy) -> Any:
 
 def _without_formulas(table: Any) -> Any:
     """The table as a spreadsheet may open it: formulas begin with an apostrophe, and a column says which."""
-    import pyarrow as pa
-
     added = []
     for name in RULE:
         column, formulas = guarded(table[name])

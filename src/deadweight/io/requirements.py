@@ -12,7 +12,7 @@ from decimal import Decimal
 import numpy as np
 
 from deadweight.errors import how_many
-from deadweight.io.columns import Numbers
+from deadweight.io.columns import Numbers, pc
 from deadweight.io.schema import (
     AS_WRITTEN,
     FLAGS,
@@ -193,8 +193,6 @@ def _restarting_rows(table: LogTable) -> IntArray:
 
 
 def _equal(table: LogTable, name: str, first: IntArray, second: IntArray) -> BoolArray:
-    import pyarrow.compute as pc
-
     column = table.arrow(name)
     if not len(first):
         return np.zeros(0, dtype=bool)

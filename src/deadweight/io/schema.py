@@ -15,7 +15,7 @@ from typing import Any, Generic, Literal, TypeVar
 import numpy as np
 
 from deadweight.errors import MOST_COMPARED, DataError, OptionError, did_you_mean
-from deadweight.io.columns import decoded, is_text, trimmed
+from deadweight.io.columns import decoded, is_text, pa, pc, trimmed
 from deadweight.log.labels import plain
 from deadweight.typing import AnyArray
 
@@ -390,8 +390,6 @@ class Mending:
 
     def types(self, types: Mapping[str, Any]) -> dict[str, Any]:
         """The Arrow types that columns have after it, by our names."""
-        import pyarrow as pa
-
         changed = dict(types)
         if self.time_format is not None and is_text(types["step"]):
             changed["step"] = pa.timestamp(UNIT)
@@ -418,8 +416,6 @@ def fitting_formats(column: Any) -> list[str]:
 
 def _times(column: Any, form: str) -> Any:
     """A column of text as times; one of another type is left alone."""
-    import pyarrow.compute as pc
-
     column = decoded(column)
     if not is_text(column.type):
         return column
@@ -441,9 +437,6 @@ def _times(column: Any, form: str) -> Any:
 
 def _parsed(text: Any, form: str) -> Any:
     """The times of a column of text, null where the format does not fit."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     try:
         return pc.strptime(text, format=form, unit=UNIT, error_is_null=True)
     except pa.ArrowInvalid as error:

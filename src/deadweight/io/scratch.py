@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from deadweight.errors import DataError
-from deadweight.io.columns import as_labels
+from deadweight.io.columns import as_labels, pa
 from deadweight.io.parquet import ParquetFiles, Part, share_of
 from deadweight.io.part_log import CommonLabels
 from deadweight.log.labels import as_column
@@ -262,8 +262,6 @@ def _scatter(
     files: ParquetFiles, paths: list[Path], progress: Callable[[int], None]
 ) -> list[tuple[int, int]]:
     """Write every row to its file; the rows and row groups of each."""
-    import pyarrow as pa
-
     schema = pa.schema([(ours, files.types[ours]) for ours in files.names])
     outlets = [_Outlet(path, schema, max(FEWEST_ROWS, BUFFERED_ROWS // len(paths))) for path in paths]
     try:
@@ -299,7 +297,6 @@ class _Outlet:
             self._write()
 
     def _write(self) -> None:
-        import pyarrow as pa
         import pyarrow.parquet as pq
 
         if self.writer is None:

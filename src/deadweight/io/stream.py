@@ -18,7 +18,7 @@ from typing import Any, overload
 import numpy as np
 
 from deadweight.errors import DataError, OptionError, assume
-from deadweight.io.columns import as_labels, as_one_kind, read_numbers
+from deadweight.io.columns import as_labels, as_one_kind, pa, read_numbers
 from deadweight.io.folders import Bounds
 from deadweight.io.parquet import (
     PART_ROWS,
@@ -561,8 +561,6 @@ def _require_rewards(files: ParquetFiles) -> None:
 
 def _sortable(files: ParquetFiles) -> bool:
     """Whether episodes are whole numbers or text, which are compared as they are."""
-    import pyarrow as pa
-
     kind = files.types["episode"]
     return bool(pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
