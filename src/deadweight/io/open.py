@@ -1,8 +1,8 @@
-"""The front door: whatever the user calls a log, opened as a log, for library and command line alike.
+"""The front door: `read` makes a log of a table; `open_log` opens whatever the user calls a log.
 
-A log in memory is taken as it is, CSV is read whole, and Parquet in parts if it has more than one. Whether
-the rows are where the footers of the files say is settled before anybody uses the log, so that nothing has to
-be done twice.
+`open_log` serves library and command line alike: a log in memory is taken as it is, CSV is read whole, and
+Parquet in parts if it has more than one. Whether the rows are where the footers of the files say is settled
+before anybody uses the log, so that nothing has to be done twice.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from deadweight.errors import assume
+from deadweight.io.files import from_stdin
 from deadweight.io.folders import require_path
 from deadweight.io.parquet import PART_ROWS, OutOfOrder, are_parquet
 from deadweight.io.part_log import first_table, only_part
-from deadweight.io.read import limited, log_of
-from deadweight.io.schema import NOTHING, Mending
+from deadweight.io.requirements import limited, log_of
+from deadweight.io.schema import NOTHING, Mending, OpenEpisodes
 from deadweight.io.scratch import Scratch
 from deadweight.io.stream import Stream, check_footers, open_stream
 from deadweight.io.table import LogTable, open_table
@@ -30,6 +31,66 @@ from deadweight.sums.executors import Executor, executor_for
 Look = Callable[[LogTable, bool], None]
 # Parquet with more rows than this is read part by part unless it is said otherwise: it has several parts.
 LARGE = PART_ROWS
+
+
+def read(
+    source: Any,
+    columns: Mapping[str, str] | None = None,
+    time_limit: TimeLimit = "infer",
+    *,
+    time_format: str | None = None,
+    fill_reward: float | None = None,
+    open_episodes: OpenEpisodes | None = None,
+    features: Sequence[str] | str | None = None,
+) -> Trajectories:
+    """A log from a table with one row for each step.
+
+    Args:
+      source: a Parquet or CSV file (also compressed: .csv.gz), a folder of either, several such files, or "-"
+        for standard input; a pandas, polars (eager or lazy), pyarrow or duckdb table; or a dict of columns.
+      columns: our column names -> yours, where they differ.
+      time_limit: for a table without `terminated` and `truncated`: episodes of exactly so many steps were
+        cut; None: all ended by themselves; "infer": see `deadweight.sums.ends`, with a warning of class
+        `errors.Assumption` where a limit is found. Flags in the table always win, with such a warning where
+        a number contradicts them.
+      time_format: how the step column writes dates, such as "%d.%m.%Y %H:%M"; dates as 2025-12-31 08:00 need
+        none.
+      fill_reward: the reward of rows whose reward is blank, such as 0 where blank means that nothing was
+        earned; None refuses them.
+      open_episodes: what episodes are whose reward is blank in every row, so that nobody knows yet how they
+        went: "cut" at their last row, with rewards of 0; "drop" leaves them out; "zero": they ended, and
+        earned nothing. None refuses them, unless a flag says that they were cut; `fill_reward` does not say
+        it.
+      features: columns of numbers that describe the state, by name or with wildcards (`x_*`). `state` may
+        then be absent. Where a table has `next_<name>` for every feature, they are what follows the last row
+        of an episode that was cut.
+
+    The columns are episode, step, state, action, reward, and optionally behaviour_prob (or propensity),
+    target_prob, terminated, truncated, next_state. Rows come in any order; episodes are sorted by their ids.
+    `terminated` and `truncated` count on an episode's last row; without them every episode has ended, unless
+    there is a time limit. Columns `target_prob_<action>`, one for each action, are the policy to be
+    evaluated, row by row, and `behaviour_prob_<action>` the one that acted.
+
+    All arrays of the log are in the order of its sorted steps; `log.rows` says which row of the table each
+    step came from. What you give row by row (`RowPolicy`, a frame of probabilities, `GivenQ`, one flag for
+    each step as a drop) is in the order of the table: it is sorted with the log.
+
+    Example:
+      >>> log = read({"stay": [7, 7, 8], "step": [0, 1, 0], "state": ["ward", "icu", "ward"],
+      ...             "action": ["wait", "treat", "wait"], "reward": [0, 1, 0]}, columns={"episode": "stay"})
+      >>> log.n_episodes, list(log.state_labels)
+      (2, ['icu', 'ward'])
+      >>> read({"episode": [1, 1], "step": [0, 1], "action": ["a", "b"], "reward": [0, 1], "x_1": [0.5, 0.7],
+      ...       "x_2": [3, 4]}, features=["x_*"]).features
+      array([[0.5, 3. ],
+             [0.7, 4. ]])
+      >>> read({"episode": ["10", "9", "9"], "step": [0, 1, 0], "state": [0, 1, 0], "action": [0, 0, 1],
+      ...       "reward": [1, 2, 3]}).rows
+      array([0, 2, 1])
+    """
+    wanted, mending = checked(time_limit), Mending(time_format, fill_reward, open_episodes)
+    with from_stdin(source) as here:
+        return log_of(open_table(here, columns, mending, features), wanted)
 
 
 @contextmanager

@@ -17,8 +17,7 @@ import numpy as np
 from deadweight.io.columns import as_labels, pa, pc, to_numpy
 from deadweight.io.frames import Columns
 from deadweight.io.parquet import ParquetFiles, Part, check_ids, scattered, wrong_footer
-from deadweight.io.read import log_of
-from deadweight.io.requirements import LARGEST_REWARD, SMALLEST, inner_flags
+from deadweight.io.requirements import LARGEST_REWARD, SMALLEST, inner_flags, log_of
 from deadweight.io.schema import LogProblem, Mending
 from deadweight.io.table import LogTable
 from deadweight.log.labels import positions
