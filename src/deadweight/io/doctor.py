@@ -20,7 +20,7 @@ from deadweight.io.columns import pa, read_numbers
 from deadweight.io.doctor_labels import FEATURE_CHECKS, LABEL_CHECKS, Case
 from deadweight.io.doctor_policies import PROBABILITY_CHECKS, SAME_WORLD_CHECKS, TARGET_CHECKS
 from deadweight.io.doctor_steps import EPISODE_CHECKS, REWARD_CHECKS, STEP_CHECKS, SUPPORT_CHECKS
-from deadweight.io.files import from_stdin
+from deadweight.io.files import from_stdin, replaced
 from deadweight.io.policy_files import read_policy
 from deadweight.io.requirements import finding, unmet
 from deadweight.io.schema import FLAGS, Check, Finding, Mending, OpenEpisodes, Severity, show
@@ -203,10 +203,8 @@ REWRITTEN: dict[str, tuple[str, Callable[[FloatArray], FloatArray]]] = {
     "DW414": ("percentages were divided by 100", lambda values: values / 100),
 }
 UNUSABLE = ("DW401", "DW402", "DW405", "DW406")
-TWICE = "DW202"
-AS_TEXT = "DW336"
+TWICE, AS_TEXT, OPEN = "DW202", "DW336", "DW317"
 NUMBERS = ("reward", "behaviour_prob", "target_prob", "duration")
-OPEN = "DW317"
 SAID = {
     "cut": "open episodes were cut at their last rows, with rewards of 0",
     "drop": "rows of open episodes were left out",
@@ -289,8 +287,8 @@ def _to_fill(table: LogTable) -> BoolArray:
 
 
 def _renames(table: LogTable) -> list[Change]:
-    renamed = [(o, theirs) for o, theirs in table.names.items() if o != theirs and ":" not in o]
-    changes = [Change("", ours, table.n_rows, f"was called {show(theirs)}") for ours, theirs in renamed]
+    names = {ours: theirs for ours, theirs in table.names.items() if ours != theirs and ":" not in ours}
+    changes = [Change("", ours, table.n_rows, f"was called {show(name)}") for ours, name in names.items()]
     if table.unused:
         shown = ", ".join(show(name) for name in table.unused)
         changes.append(Change("", "", 0, f"columns that a log has no use for were left out: {shown}"))
@@ -298,7 +296,7 @@ def _renames(table: LogTable) -> list[Change]:
 
 
 def _as_said(table: LogTable) -> list[Change]:
-    """What the user asked for, and how many rows it concerned."""
+    """The changes that the user asked for, with the number of rows that each concerned."""
     said, changes = table.mending, []
     if said.open_episodes is not None:
         changes.append(Change(OPEN, "reward", int(table.is_open.sum()), SAID[said.open_episodes]))
@@ -318,41 +316,37 @@ def _with_ends(
     open_episodes: OpenEpisodes | None,
 ) -> Mended:
     """The table in the order of its episodes, with a column that says how they end, examined again."""
-    own = open_table(rows, features=features, mending=Mending(open_episodes=open_episodes))
-    diagnosis = examine(own, None, time_limit)
+    table = open_table(rows, features=features, mending=Mending(open_episodes=open_episodes))
+    diagnosis = examine(table, None, time_limit)
     if not diagnosis.ok:
         return Mended(rows, tuple(change for change in changes if change.code != OPEN), diagnosis)
-    if own.is_open.any():
-        rows = _replaced(rows, "reward", pa.array(own.rewards))
-    if own.says_ends:
-        rows = _flagged(rows, own)
+    if table.is_open.any():
+        rows = replaced(rows, "reward", pa.array(table.rewards))
+    if table.says_ends:
+        rows = _flagged(rows, table)
     else:
-        log = Case(own, None, time_limit).log
-        cut = np.zeros(own.n_rows, dtype=bool)
-        cut[own.last_rows] = ~log.terminated
+        log = Case(table, None, time_limit).log
+        cut = np.zeros(table.n_rows, dtype=bool)
+        cut[table.last_rows] = ~log.terminated
         rows = rows.append_column("truncated", pa.array(cut))
-        n_cut = int((own.terminated & ~log.terminated).sum())
+        n_cut = int((table.terminated & ~log.terminated).sum())
         what = f"added: {how_many(n_cut, 'episode')} of {log.n_episodes:,} cut at a time limit"
         changes.append(Change("DW248" if n_cut else "", "truncated", n_cut, what))
-    rows = rows.take(own.order)
-    if own.steps.are_times:
-        number = np.arange(len(own.order)) - np.repeat(own.offsets[:-1], np.diff(own.offsets))
-        rows = _replaced(rows, "step", pa.array(number))
+    rows = rows.take(table.order)
+    if table.steps.are_times:
+        number = np.arange(len(table.order)) - np.repeat(table.offsets[:-1], np.diff(table.offsets))
+        rows = replaced(rows, "step", pa.array(number))
         changes.append(Change("DW223", "step", len(number), "times became numbers in their order, from 0"))
     return Mended(rows, tuple(changes), examine(open_table(rows, features=features), None, time_limit))
 
 
-def _flagged(rows: Any, own: LogTable) -> Any:
+def _flagged(rows: Any, table: LogTable) -> Any:
     """The table whose flags say of open episodes that they were cut, if they were."""
-    cut = own.last_rows[own.flagged_ends & ~own.terminated]
+    cut = table.last_rows[table.flagged_ends & ~table.terminated]
     for name in FLAGS:
-        if own.has(name) and cut.size:
-            flags = own.flags(name)
+        if table.has(name) and cut.size:
+            flags = table.flags(name)
             values, missing = flags.values.copy(), flags.missing.copy()
             values[cut], missing[cut] = name == "truncated", False
-            rows = _replaced(rows, name, pa.array(values, mask=missing))
+            rows = replaced(rows, name, pa.array(values, mask=missing))
     return rows
-
-
-def _replaced(rows: Any, name: str, column: Any) -> Any:
-    return rows.set_column(rows.column_names.index(name), name, column)

@@ -2,6 +2,14 @@
 
 Only the columns that are asked for leave a Parquet file. A file that cannot be read is named in the message,
 also when it is one of many in a folder.
+
+CSV is text that has to be given types, without making one label of two: a column of labels is text unless
+all of it is numbers that read back as they are written. 1, 2 and 10 are whole numbers, but one 01 among them
+makes the column text, and 0x10, 12:00, True and ids of twenty digits stay what they are. Other columns get
+the types that pyarrow finds.
+
+Standard input (`-` in place of a path) is kept in a temporary file for as long as it is needed: a table is
+looked at more than once (its header, its types, its footer), and a pipe can be read only once.
 """
 
 from __future__ import annotations
@@ -30,19 +38,13 @@ from deadweight.io.folders import (
     list_folder,
     require_rows,
     require_text,
+    stored_kind,
     unreadable,
 )
 from deadweight.io.schema import AS_WRITTEN, LogProblem, labels_in, not_parquet, show, unfit_files
 from deadweight.log.labels import EXACT_IN_FLOAT
 from deadweight.tools.files import NO_ROOM, TemporaryFolder, no_folder
 from deadweight.typing import BoolArray
-
-# --------------------------------------------------------------------------------------------------------
-# CSV files: text that has to be given types, without making one label of two.
-#
-# A column of labels is text unless all of it is numbers that read back as they are written: 1, 2 and 10 are
-# whole numbers, but one 01 among them makes the column text, and 0x10, 12:00, True and ids of twenty digits
-# stay what they are. Other columns get the types that pyarrow finds.
 
 FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")
 """How a text begins that a spreadsheet works out when it opens a CSV."""
@@ -61,8 +63,7 @@ def parse_csv(path: Path, choose: Callable[[Any], Mapping[str, str]]) -> tuple[A
     way = _Way.of(path)
     with csv.open_csv(path, way.reading, way.parsing) as opened:
         names = choose(opened.schema)
-    wanted = list(dict.fromkeys(names.values()))
-    labels = labels_in(names)
+    wanted, labels = columns_of(names), labels_in(names)
     try:
         table = _read(path, way, wanted, labels)
     except pa.ArrowInvalid as error:
@@ -72,13 +73,13 @@ def parse_csv(path: Path, choose: Callable[[Any], Mapping[str, str]]) -> tuple[A
         table = _read(path, way, wanted, wanted)
         for name in wanted:
             if name not in labels:
-                table = _replaced(table, name, _narrowed(table[name]))
+                table = replaced(table, name, _narrowed(table[name]))
     step = names.get("step", "")
     if step in wanted and pa.types.is_floating(table[step].type):
         # Whole numbers beyond 64 bits are guessed to be floats, which may merge neighbours.
         text = _read(path, way, [step], [step])[step]
         if len(pc.unique(text)) > len(pc.unique(table[step])):
-            table = _replaced(table, step, text)
+            table = replaced(table, step, text)
     return _without_blank_end(table), names
 
 
@@ -96,12 +97,12 @@ def as_written(table: Any, names: Mapping[str, str]) -> Any:
             continue
         numbers = as_numbers(table[name])
         if numbers is not None:
-            table = _replaced(table, name, numbers)
+            table = replaced(table, name, numbers)
     if state is not None and following is not None:
         # The two are compared with each other, so they are of one kind.
         both = as_numbers(table[state]), as_numbers(without_words(table[following]))
         if both[0] is not None and both[1] is not None:
-            table = _replaced(_replaced(table, state, both[0]), following, both[1])
+            table = replaced(replaced(table, state, both[0]), following, both[1])
     return table
 
 
@@ -126,16 +127,18 @@ def as_numbers(text: Any) -> Any:
     values = numbers.to_numpy(zero_copy_only=False)
     if not np.isfinite(values).all() or np.unique(values).size < len(distinct):
         return None
-    other = distinct.filter(pc.not_equal(pc.cast(numbers, distinct.type), distinct))
-    if any(cell not in _ways_to_write(float(cell)) for cell in other.to_pylist()):
-        return None
+    for cell in distinct.filter(pc.not_equal(pc.cast(numbers, distinct.type), distinct)).to_pylist():
+        number = float(cell)
+        whole = abs(number) < EXACT_IN_FLOAT and number.is_integer()
+        if cell not in (repr(number), str(int(number)) if whole else repr(number)):
+            return None
     return pc.cast(text, pa.float64())
 
 
 def is_formula(text: Any) -> bool:
     """Whether a spreadsheet would take a text for a formula; a number with a sign is none.
 
-    >>> [is_formula(one) for one in ("=1+1", "-b", "@c", "-0.5", "'=x", -1)]
+    >>> [is_formula(text) for text in ("=1+1", "-b", "@c", "-0.5", "'=x", -1)]
     [True, True, True, False, False, False]
     """
     return isinstance(text, str) and text.startswith(FORMULAS) and not NUMBER.fullmatch(text)
@@ -148,9 +151,8 @@ def guarded(column: Any) -> tuple[Any, BoolArray]:
         return column, np.zeros(len(column), dtype=bool)
     texts = column.to_pylist()
     formulas = np.array([is_formula(text) for text in texts], dtype=bool)
-    return pa.array(
-        [f"'{t}" if f else t for t, f in zip(texts, formulas, strict=True)], pa.string()
-    ), formulas
+    marked = [f"'{text}" if formula else text for text, formula in zip(texts, formulas, strict=True)]
+    return pa.array(marked, pa.string()), formulas
 
 
 def _ways_to_write(number: float) -> tuple[str, ...]:
@@ -217,11 +219,12 @@ def _narrowed(column: Any) -> Any:
     return column
 
 
-def _replaced(table: Any, name: str, column: Any) -> Any:
+def replaced(table: Any, name: str, column: Any) -> Any:
+    """The table with another column in the place of one."""
     return table.set_column(table.column_names.index(name), name, column)
 
 
-# --------------------------------------------------------------------------------------------------------
+# --- Files and folders
 
 PARQUET_MAGIC = b"PAR1"
 CSV = (".csv", ".tsv", ".txt")
@@ -253,27 +256,27 @@ def read_files(paths: Sequence[str | Path], choose: Chosen, tell: Callable[[str]
 
 def _read_one(path: Path, choose: Chosen) -> tuple[Any, Mapping[str, str] | None]:
     """The table of a file; of one without types also the names of its columns, the labels being text yet."""
-    found = unreadable(path)
-    if not found and path.is_dir():
+    wrong, head = unreadable(path), b""
+    if not wrong and path.is_dir():
         return _read_parquet(list(list_folder(path).files), path, choose), None
     try:
-        head = b"" if found else _head(path)
+        if not wrong:
+            with path.open("rb") as file:
+                head = file.read(len(PARQUET_MAGIC))
     except (OSError, ValueError) as error:
-        found = brief(error)
-    if found:
+        wrong = brief(error)
+    if wrong:
         raise LogProblem(
             "DW101",
-            f"Expected a log at {str(path)!r}; found: {found.removesuffix('.')}.",
+            f"Expected a log at {str(path)!r}; found: {wrong.removesuffix('.')}.",
             fix="Check the path: a .parquet or .csv file, or a folder of either, such as logs/2025.csv.",
         )
     if not head:
         raise LogProblem("DW104", f"{str(path)!r} is an empty file.", fix="Check how the log was written.")
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    if head == PARQUET_MAGIC or suffixes[-1:] in [[suffix] for suffix in PARQUET]:
+    before, last = ["", "", *(suffix.lower() for suffix in path.suffixes)][-2:]
+    if head == PARQUET_MAGIC or last in PARQUET:
         return _read_parquet([path], None, choose), None
-    if suffixes[-1:] in [[suffix] for suffix in CSV] or (
-        suffixes[-2:-1] in [[suffix] for suffix in CSV] and suffixes[-1] in COMPRESSED
-    ):
+    if last in CSV or (before in CSV and last in COMPRESSED):
         return _read_csv(path, choose)
     raise LogProblem(
         "DW103",
@@ -284,18 +287,13 @@ def _read_one(path: Path, choose: Chosen) -> tuple[Any, Mapping[str, str] | None
     )
 
 
-def _head(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(len(PARQUET_MAGIC))
-
-
 def _files_of(path: Path, tell: Callable[[str], None]) -> list[Path]:
     """A folder of CSV as its files; anything else as it is."""
     if unreadable(path) or not path.is_dir():
         return [path]
-    found = list_folder(path)
-    found.say(tell)
-    return [path] if found.is_parquet else list(found.files)
+    listing = list_folder(path)
+    listing.say(tell)
+    return [path] if listing.is_parquet else list(listing.files)
 
 
 def _read_parquet(files: list[Path], base: Path | None, choose: Chosen) -> Any:
@@ -344,18 +342,13 @@ def columns_of(names: Mapping[str, str]) -> list[str]:
 
 def text_in(schema: Any) -> list[str]:
     """The columns of text."""
-    kinds = {
-        field.name: field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-        for field in schema
-    }
-    return [name for name, kind in kinds.items() if is_text(kind)]
+    return [field.name for field in schema if is_text(stored_kind(field.type))]
 
 
 def check_text(table: Any) -> Any:
     """The table, if all its text is UTF-8: Parquet may say so of any bytes."""
     for name in table.column_names:
-        column = table[name]
-        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        column, kind = table[name], stored_kind(table[name].type)
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
             try:
                 column.validate(full=True)
@@ -417,11 +410,7 @@ def brief(error: Exception) -> str:
     return text if text.endswith(".") else text + "."
 
 
-# --------------------------------------------------------------------------------------------------------
-# Standard input as a file: `-` in place of a path, for logs that come out of a pipe.
-#
-# A table is looked at more than once (its header, its types, its footer), and a pipe can be read only once:
-# so what comes is kept in a temporary file for as long as it is needed. Its first bytes say what it is.
+# --- Standard input
 
 DASH = "-"
 KINDS = (
@@ -478,5 +467,5 @@ def _renamed(error: DeadweightError, path: str) -> DeadweightError:
         return text.replace(repr(path), "standard input").replace(path, DASH)
 
     error.problem, error.fix = ours(error.problem), ours(error.fix)
-    error.args = tuple(ours(one) if isinstance(one, str) else one for one in error.args)
+    error.args = tuple(ours(text) if isinstance(text, str) else text for text in error.args)
     return error

@@ -16,11 +16,11 @@ from deadweight.errors import assume
 from deadweight.io.files import from_stdin
 from deadweight.io.folders import require_path
 from deadweight.io.parquet import PART_ROWS, OutOfOrder, are_parquet
-from deadweight.io.part_log import first_table, only_part
+from deadweight.io.part_log import fetch, only_part, part_table
 from deadweight.io.requirements import limited, log_of
 from deadweight.io.schema import NOTHING, Mending, OpenEpisodes
 from deadweight.io.scratch import Scratch
-from deadweight.io.stream import Stream, check_footers, open_stream
+from deadweight.io.stream import check_footers, open_stream
 from deadweight.io.table import LogTable, open_table
 from deadweight.log.behaviour import cross_fitted_propensities
 from deadweight.log.interface import LogLike, Source, check_workers, paths_of
@@ -178,15 +178,16 @@ def _opened(
 ) -> LogLike:
     """A stream whose rows are in order; of one part a log in labels of its own, those that its rows show."""
     counts = settings.pop("counts")
-    found: Stream = open_stream(paths, columns, executor=executor, sort=sort, **settings)
-    if len(found) > 1 and found.common.promised:
-        check_footers(found)
-    whole = None if len(found) > 1 else only_part(found.files, found.plan[0])
+    stream = open_stream(paths, columns, executor=executor, sort=sort, **settings)
+    if len(stream) > 1 and stream.common.promised:
+        check_footers(stream)
+    whole = None if len(stream) > 1 else only_part(stream.files, stream.plan[0])
     if look is not None:
-        look(first_table(found.files, found.plan[0], found.common.states), whole is not None)
+        rows = fetch(stream.files, stream.plan[0]).rows
+        look(part_table(stream.files, rows, stream.common.states), whole is not None)
     if whole is None:
-        return found.counted() if counts else found
-    log = limited(whole, checked(settings["time_limit"]), found.says_ends, settings["tell"])
+        return stream.counted() if counts else stream
+    log = limited(whole, checked(settings["time_limit"]), stream.says_ends, settings["tell"])
     return _counted(log) if counts else log
 
 

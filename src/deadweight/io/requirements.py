@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from deadweight.errors import assume, how_many
-from deadweight.io.columns import Numbers, pc
+from deadweight.io.columns import Reading, pc
 from deadweight.io.schema import (
     AS_WRITTEN,
     FLAGS,
@@ -587,7 +587,7 @@ def _not_one(table: LogTable) -> Found | None:
 
 
 def _about_columns(
-    table: LogTable, keys: Sequence[str], wrong: Callable[[Numbers], BoolArray], must: str, fix: str
+    table: LogTable, keys: Sequence[str], wrong: Callable[[Reading], BoolArray], must: str, fix: str
 ) -> Found | None:
     """The first column with rows that are wrong, and the rows of all such columns."""
     bad = {key: rows for key in keys if (rows := np.flatnonzero(wrong(table.numbers(key)))).size}

@@ -5,6 +5,11 @@ so the first of several passes leaves every part in a temporary folder (`TMPDIR`
 actions in as few bytes as their numbers need, everything else as it is in memory. Later passes map these
 files. What they read is what the first pass read, to the bit. Where there is no room for it, parts are
 decoded again; a folder that the user named and that takes no files is an error.
+
+`by_episode` is an external sort for logs whose episodes are scattered over the files. One pass writes every
+row to one of several temporary files, chosen by a hash of the row's episode, so that each file holds whole
+episodes and fits in memory; reading a file sorts it. Memory is a bounded number of rows that wait to be
+written, disk one copy of the columns that are needed.
 """
 
 from __future__ import annotations
@@ -89,11 +94,7 @@ def row_bytes(columns: Sequence[str], labels: CommonLabels) -> int:
 
 
 def code_type(count: int) -> np.dtype[Any]:
-    """The smallest type of numbers from 0 to count - 1.
-
-    >>> code_type(50), code_type(257)
-    (dtype('uint8'), dtype('uint16'))
-    """
+    """The smallest type of numbers from 0 to count - 1."""
     return np.min_scalar_type(max(0, count - 1))
 
 
@@ -156,11 +157,13 @@ class Shelf:
         columns[HAS_NEXT_STATES] = np.array([log.has_next_states])
         if log.behaviour_ids is not None:
             columns[IDS] = as_column(log.behaviour_ids.tolist(), "behaviour_id")
-        return dict(write_column(place, name, one) for name, one in columns.items() if one is not None)
+        return dict(
+            write_column(place, name, column) for name, column in columns.items() if column is not None
+        )
 
     def _log(self, place: Path, sizes: Mapping[str, int]) -> Trajectories:
-        paths = [place / name for name in sizes]
-        return log_of_columns({path.stem: map_column(path, sizes[path.name]) for path in paths}, self.labels)
+        columns = {Path(name).stem: map_column(place / name, size) for name, size in sizes.items()}
+        return log_of_columns(columns, self.labels)
 
 
 def write_column(place: Path, name: str, column: AnyArray) -> tuple[str, int]:
@@ -169,9 +172,9 @@ def write_column(place: Path, name: str, column: AnyArray) -> tuple[str, int]:
     Not `np.save`: its headers are read by Python's parser, which several threads at once confuse before
     Python 3.11.8 (python/cpython#106905).
     """
-    called = f"{name}.{column.dtype.str[1:]}"
-    column.tofile(place / called)
-    return called, column.nbytes
+    file = f"{name}.{column.dtype.str[1:]}"
+    column.tofile(place / file)
+    return file, column.nbytes
 
 
 def map_column(path: Path, size: int) -> AnyArray:
@@ -182,12 +185,12 @@ def map_column(path: Path, size: int) -> AnyArray:
     return np.memmap(path, dtype=kind, mode="r") if size else np.empty(0, kind)
 
 
-def log_of_columns(found: Mapping[str, AnyArray], labels: CommonLabels) -> Trajectories:
+def log_of_columns(columns: Mapping[str, AnyArray], labels: CommonLabels) -> Trajectories:
     """The log of columns by the names of its attributes."""
-    plain = {name: np.asarray(column) for name, column in found.items() if name not in CODES}
+    plain = {name: np.asarray(column) for name, column in columns.items() if name not in CODES}
     return Trajectories._from_codes(
-        found["states"].astype(np.int64),
-        found["actions"].astype(np.int64),
+        columns["states"].astype(np.int64),
+        columns["actions"].astype(np.int64),
         plain["rewards"],
         plain["offsets"],
         state_labels=labels.states,
@@ -202,12 +205,7 @@ def log_of_columns(found: Mapping[str, AnyArray], labels: CommonLabels) -> Traje
     )
 
 
-# --------------------------------------------------------------------------------------------------------
-# An external sort for logs whose episodes are scattered over the files.
-#
-# One pass writes every row to one of several temporary files, chosen by a hash of the row's episode, so that
-# each file holds whole episodes and fits in memory; reading a file sorts it. Memory is a bounded number of
-# rows that wait to be written, disk one copy of the columns that are needed.
+# --- The external sort
 
 BATCH_ROWS = 1 << 18
 # Every open file buffers what was written to it.

@@ -2,6 +2,11 @@
 
 The checks look at it in the user's row order and speak of the user's rows, counted from 0. Once nothing is
 wrong, `trajectories` sorts it into episodes.
+
+Some columns have names of the user's choice. Features of states are asked for by name or by wildcard, and
+`next_<name>` holds what follows the last row of a cut episode; columns `target_prob_<action>` and
+`behaviour_prob_<action>` are whole policies, row by row. Inside they have keys such as "feature:lactate",
+which no column of ours can have.
 """
 
 from __future__ import annotations
@@ -17,10 +22,8 @@ import numpy as np
 
 from deadweight.errors import OptionError, TooLarge, assume, did_you_mean, how_many
 from deadweight.io.columns import (
-    Flags,
     LabelColumn,
-    Numbers,
-    Steps,
+    Reading,
     as_labels,
     decoded,
     index_labels,
@@ -41,28 +44,17 @@ from deadweight.log.policies import RowPolicy
 from deadweight.log.trajectories import TableRows, Trajectories
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray, Labels
 
-# --------------------------------------------------------------------------------------------------------
-# Columns with names of the user's choice: features of states, and probabilities of each action.
-#
-# Features are asked for by name or by wildcard; `next_<name>` holds what follows the last row of a cut
-# episode. Columns `target_prob_<action>` and `behaviour_prob_<action>` are whole policies, row by row. Inside
-# they have keys such as "feature:lactate", which no column of ours can have.
-
 FEATURE, AFTER = "feature:", "next:"
 ACTION_PREFIXES = {"target_prob": "target_prob_", "behaviour_prob": "behaviour_prob_"}
 WILD = "*?["
 
 
 def checked_patterns(features: Sequence[str] | str | None) -> list[str] | None:
-    """Names and wildcards of features as the user gave them, or None.
-
-    >>> checked_patterns("lactate")
-    ['lactate']
-    """
+    """Names and wildcards of features as the user gave them, or None."""
     if features is None:
         return None
     patterns = [features] if isinstance(features, str) else list(features)
-    if not patterns or not all(isinstance(one, str) and one for one in patterns):
+    if not patterns or not all(isinstance(name, str) and name for name in patterns):
         raise OptionError(
             f"features must name columns, for example ['lactate', 'x_*']; found {features!r}.",
             fix="Leave it out for a log whose states are labels.",
@@ -142,10 +134,6 @@ def _is_free(name: str, found: Sequence[str], taken: Mapping[str, str]) -> bool:
     return not (name.startswith("next_") and name[len("next_") :] in found)
 
 
-# --------------------------------------------------------------------------------------------------------
-# What a table says of each row beyond labels: features of the state, and policies row by row.
-
-
 def features_of(table: LogTable) -> Features | None:
     """The features of all steps, and of what follows those cut episodes that say it."""
     if not table.feature_names:
@@ -164,18 +152,10 @@ def row_policy(table: LogTable, name: str, action_labels: Labels) -> RowPolicy |
     keys = table.keys(f"{name}:")
     if not keys:
         return None
-    own = np.empty(len(keys), dtype=object)
-    own[:] = [key.split(":", 1)[1] for key in keys]
-    named = list(in_the_words_of(action_labels, own))
+    actions = as_labels([key.split(":", 1)[1] for key in keys])
+    named = list(in_the_words_of(action_labels, actions))
     last = _after(table, f"next_{name}:")
     return RowPolicy(table.matrix(f"{name}:")[table.order], named, last).made_for(table.table_rows)
-
-
-def of_taken(rows: RowPolicy, actions: IntArray, labels: Labels) -> FloatArray:
-    """(steps,) what a policy row by row says of the actions taken; 0 of those that it has no column for."""
-    assert rows.action_labels is not None, "columns are named by their actions"
-    column = positions(rows.action_labels, labels)[actions]
-    return np.where(column >= 0, rows.probs[np.arange(len(column)), column], 0.0)
 
 
 def _after(table: LogTable, prefix: str) -> FloatArray | None:
@@ -187,9 +167,6 @@ def _after(table: LogTable, prefix: str) -> FloatArray | None:
     last[cut] = table.matrix(prefix)[table.last_rows[cut]]
     last[~np.isfinite(last).all(axis=1)] = np.nan
     return last
-
-
-# --------------------------------------------------------------------------------------------------------
 
 
 def open_table(
@@ -211,12 +188,18 @@ def open_table(
         require_path(source)
 
     def choose(found: list[str], text: list[str], hint: str) -> Mapping[str, str]:
-        own = mending.kept(_matched(found, columns, patterns, name, hint, text))
-        names.update(own)
-        return own
+        required = [ours for ours in REQUIRED if patterns is None or ours != "state"]
+        optional = OPTIONAL if patterns is None else ("state", *OPTIONAL)
+        known = match_columns(found, columns, required, optional, name, hint, text=text)
+        known |= match_actions(found)
+        if patterns is not None:
+            known |= match_features(patterns, found, known, name)
+        kept = mending.kept(known)
+        names.update(kept)
+        return kept
 
     try:
-        found = read_columns(source, choose, tell)
+        read = read_columns(source, choose, tell)
     except TooLarge as error:
         if patterns is None:
             raise
@@ -224,7 +207,7 @@ def open_table(
             error.problem,
             fix="Logs with features are read into memory whole, not in parts: take fewer rows or features.",
         ) from None
-    mended = replace(found, arrow=mending.columns(found.arrow, names))
+    mended = replace(read, arrow=mending.columns(read.arrow, names))
     table = LogTable(mended, names, str(source) if is_path else name, mending=mending)
     if table.n_rows == 0:
         raise LogProblem(
@@ -233,24 +216,6 @@ def open_table(
             fix="Check how the log was written or filtered.",
         )
     return table
-
-
-def _matched(
-    found: list[str],
-    columns: Mapping[str, str] | None,
-    patterns: Sequence[str] | None,
-    source: str,
-    hint: str,
-    text: Sequence[str],
-) -> dict[str, str]:
-    """Our name -> theirs of all columns that are read."""
-    if patterns is None:
-        own = match_columns(found, columns, source=source, hint=hint, text=text)
-        return own | match_actions(found)
-    required = [name for name in REQUIRED if name != "state"]
-    own = match_columns(found, columns, required, ("state", *OPTIONAL), source, hint, text=text)
-    own |= match_actions(found)
-    return own | match_features(patterns, found, own, source)
 
 
 class LogTable:
@@ -306,8 +271,6 @@ class LogTable:
         used = set(self.names.values())
         return [name for name in self._columns.all_names if name not in used]
 
-    # --- readings ------------------------------------------------------------------------------------
-
     def arrow(self, name: str) -> Any:
         """The column as it came, in Arrow."""
         return self._columns.arrow[self.names[name]]
@@ -316,11 +279,11 @@ class LogTable:
         """What stands in a column that has values of several types; empty for one type."""
         return self._columns.mixed.get(self.names[name], {})
 
-    def numbers(self, name: str) -> Numbers:
+    def numbers(self, name: str) -> Reading:
         """The column as numbers."""
         return self._once(f"number {name}", lambda: read_numbers(self.arrow(name)))  # type: ignore[no-any-return]
 
-    def flags(self, name: str) -> Flags:
+    def flags(self, name: str) -> Reading:
         """The column as True and False."""
         return self._once(f"flag {name}", lambda: read_flags(self.arrow(name)))  # type: ignore[no-any-return]
 
@@ -329,7 +292,7 @@ class LogTable:
         return self._once(f"label {name}", lambda: read_labels(self.arrow(name)))  # type: ignore[no-any-return]
 
     @cached_property
-    def steps(self) -> Steps:
+    def steps(self) -> Reading:
         """The step column."""
         return read_steps(self.arrow("step"))
 
@@ -337,8 +300,6 @@ class LogTable:
         if key not in self._read:
             self._read[key] = read()
         return self._read[key]
-
-    # --- rewards -------------------------------------------------------------------------------------
 
     @cached_property
     def is_open(self) -> BoolArray:
@@ -368,8 +329,6 @@ class LogTable:
             values = np.where(read.missing, said.fill_reward, values)
         return values if said.open_episodes is None else np.where(self.is_open, 0.0, values)
 
-    # --- order ---------------------------------------------------------------------------------------
-
     @cached_property
     def episode_keys(self) -> IntArray:
         """(rows,) integers in the order of the episode labels."""
@@ -384,7 +343,7 @@ class LogTable:
 
     @cached_property
     def _order(self) -> IntArray:
-        """(rows,) the same of all rows."""
+        """(rows,) all rows sorted by episode, then step; ties keep their order."""
         episode, step = self.episode_keys, self.steps.values
         same = episode[1:] == episode[:-1]
         if bool(np.all((episode[1:] > episode[:-1]) | (same & (step[1:] >= step[:-1])))):
@@ -436,8 +395,6 @@ class LogTable:
         step = self.steps.values
         return np.asarray(step[second] - step[first] == 1)
 
-    # --- episodes ------------------------------------------------------------------------------------
-
     @property
     def says_ends(self) -> bool:
         """Whether there are flags that say how episodes end."""
@@ -452,7 +409,7 @@ class LogTable:
 
     @property
     def unsaid_rows(self) -> IntArray:
-        """The user's rows of these."""
+        """The user's rows of the episodes of `unsaid`."""
         return np.sort(self.order[np.repeat(self.unsaid, np.diff(self.offsets))])
 
     @cached_property
@@ -485,15 +442,12 @@ class LogTable:
             numbers = as_numbers(without_words(column)) if is_text(column.type) else None
             following = following if numbers is None else read_labels(numbers)
         minus_one = following.has(-1, "-1")
-        if minus_one.any() and not self._visits_minus_one(states):
+        if minus_one.any() and not (
+            states.has(-1, "-1").any() if self._states is None else {-1, "-1"} & {*self._states}
+        ):
             unknown = following.missing | minus_one
             following = LabelColumn(following.values, unknown, following.distinct, following.nested)
         return join_labels(states, following)
-
-    def _visits_minus_one(self, states: LabelColumn) -> bool:
-        if self._states is not None:
-            return any(label in (-1, "-1") for label in self._states)
-        return bool(states.has(-1, "-1").any())
 
     def trajectories(self) -> Trajectories:
         """The log, made once; only for a table in which no check has found an error."""
@@ -509,7 +463,10 @@ class LogTable:
             for name, column in (("pi_e", "target_prob"), ("pi_b", "behaviour_prob"))
             if (rows := row_policy(self, column, action_labels)) is not None
         }
-        taken = actions[order], action_labels
+        taken, makers = (actions[order], action_labels), None
+        if self.has("behaviour_id"):  # it is the same in all rows of an episode
+            column = self.labels("behaviour_id")
+            makers = as_labels([plain(column[int(row)]) for row in order[self.offsets[:-1]]])
         log = Trajectories._from_codes(
             codes[order],
             actions[order],
@@ -522,20 +479,13 @@ class LogTable:
             terminated=self.terminated,
             last_successor=successor,
             has_next_states=self.has("next_state"),
-            behaviour_ids=self._behaviour_ids(),
+            behaviour_ids=makers,
             described=features_of(self),
             policies=policies,
             durations=self.numbers("duration").values[order] if self.has("duration") else None,
             table_rows=self.table_rows,
         )
         return log if self.has("state") else log.by_row()
-
-    def _behaviour_ids(self) -> Labels | None:
-        """(n,) the id of each episode's old policy, that of its first row: it is the same in all."""
-        if not self.has("behaviour_id"):
-            return None
-        column = self.labels("behaviour_id")
-        return as_labels([plain(column[int(row)]) for row in self.order[self.offsets[:-1]]])
 
     def _numbered_states(self) -> tuple[IntArray, Labels, IntArray]:
         """(rows,) codes of the states, their labels, and (n,) codes of what follows cut episodes, or -1."""
@@ -560,13 +510,16 @@ class LogTable:
     def _probabilities(
         self, name: str, rows: RowPolicy | None, taken: tuple[IntArray, Labels]
     ) -> FloatArray | None:
-        """(steps,) of the actions taken: a column of its own, or out of a policy row by row."""
+        """(steps,) of the actions taken: a column, or a policy row by row, 0 where it has no such action."""
         if self.has(name):
             # Single precision may come out a little above one.
             return np.minimum(self.numbers(name).values[self.order], 1.0)
-        return None if rows is None else of_taken(rows, *taken)
-
-    # --- messages ------------------------------------------------------------------------------------
+        if rows is None:
+            return None
+        assert rows.action_labels is not None, "columns are named by their actions"
+        actions, labels = taken
+        column = positions(rows.action_labels, labels)[actions]
+        return np.where(column >= 0, rows.probs[np.arange(len(column)), column], 0.0)
 
     def place(self, row: int) -> dict[str, Any]:
         """Row, episode and step of a row, as plain values; of a table that is anonymous the row alone."""
