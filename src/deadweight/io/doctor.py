@@ -10,7 +10,7 @@ again, and what is left is said.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -225,7 +225,7 @@ class Change:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON."""
-        return {"code": self.code, "column": self.column, "rows": self.rows, "what": self.what}
+        return asdict(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,12 +238,7 @@ class Mended:
 
 
 def mend(table: LogTable, time_limit: TimeLimit = "infer") -> Mended:
-    """The mended table.
-
-    Args:
-      table: the log's table, with what the user lets us change in it.
-      time_limit: as for `deadweight.read`.
-    """
+    """The table with what the user lets us change in it, mended; `time_limit` as for `deadweight.read`."""
     columns = {ours: table.arrow(ours) for ours in table.names}
     changes = [*_renames(table), *_as_said(table)]
     fill, value = _to_fill(table), table.mending.fill_reward

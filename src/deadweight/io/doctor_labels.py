@@ -182,7 +182,6 @@ LOOKALIKES = {
 }
 NO_BEHAVIOUR = "DW339"
 
-
 LABEL_CHECKS = Checks[Case]()
 
 
@@ -321,7 +320,6 @@ FEWEST_EPISODES = 20
 WILD = 10.0
 """Standard deviation over that of the middle half, from which on a feature is called wildly scaled."""
 FEW_VALUES = (3, 12)
-
 
 FEATURE_CHECKS = Checks[Case]()
 

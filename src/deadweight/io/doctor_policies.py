@@ -12,7 +12,7 @@ import numpy as np
 
 from deadweight.errors import PolicyError, TooLarge, did_you_mean, how_many
 from deadweight.io.doctor_labels import Case, named
-from deadweight.io.schema import Checks, Found, show
+from deadweight.io.schema import Checks, Found, about, show
 from deadweight.log.labels import in_the_words_of, plain
 from deadweight.log.trajectories import episode_of_rows
 from deadweight.sums.old_policies import SAME, Confounding, old_policies, slope_sums
@@ -49,15 +49,13 @@ def _certain_but_not(case: Case) -> Found | None:
     log, p = case.log, _propensities(case)
     if p.min() >= 1:
         return None
-    several = case.seen.actions_seen > 1
-    wrong = (p >= 1) & several[log.states]
-    if not wrong.any():
-        return None
-    rows = case.rows(wrong)
-    return Found(
-        f"behaviour_prob is 1 in {case.table.rows(rows)}, where other actions were taken in the same state.",
+    return about(
+        case.rows((p >= 1) & (case.seen.actions_seen > 1)[log.states]),
+        lambda rows: (
+            f"behaviour_prob is 1 in {case.table.rows(rows)}, where other actions were taken in the same "
+            "state."
+        ),
         "Log the probability with which the action was drawn.",
-        rows,
     )
 
 
@@ -127,15 +125,13 @@ def _depends_on_more(case: Case) -> Found | None:
 @PROBABILITY_CHECKS.add("DW426", "warning", "Very small probabilities", *LOGGED)
 def _very_small(case: Case) -> Found | None:
     p = _propensities(case)
-    small = p < SMALL
-    if not small.any():
-        return None
-    rows = case.rows(small)
-    return Found(
-        f"behaviour_prob is below {SMALL:g} in {how_many(len(rows), 'row')} (smallest {p.min():.3g}), "
-        f"first {case.table.rows(rows)}: such a step can weigh a thousand others.",
+    return about(
+        case.rows(p < SMALL),
+        lambda rows: (
+            f"behaviour_prob is below {SMALL:g} in {how_many(len(rows), 'row')} (smallest {p.min():.3g}), "
+            f"first {case.table.rows(rows)}: such a step can weigh a thousand others."
+        ),
         "Check for rounding; else expect wide intervals.",
-        rows,
     )
 
 
@@ -214,7 +210,6 @@ def _varying(case: Case, p: FloatArray) -> BoolArray:
 
 NEEDS = ("target", "state")
 ENOUGH = 1e-9
-
 
 TARGET_CHECKS = Checks[Case]()
 
@@ -313,40 +308,39 @@ def _names(labels: Labels, as_text: bool) -> set[object]:
 
 MOST_NAMED = 10
 
-
 SAME_WORLD_CHECKS = Checks[Case]()
 
 
 @SAME_WORLD_CHECKS.add("DW249", "info", "Several old policies", "behaviour_id")
 def _several(case: Case) -> Found | None:
-    found = sorted(old_policies(case.log), key=lambda one: (isinstance(one.id, str), one.id))
-    if len(found) < 2:
+    policies = sorted(old_policies(case.log), key=lambda policy: (isinstance(policy.id, str), policy.id))
+    if len(policies) < 2:
         return None
-    named = [
-        f"{show(one.id)} {how_many(one.episodes, 'episode')} ({one.share:.0%}), mean return "
-        f"{one.mean_return:.4g}"
-        for one in found[:MOST_NAMED]
+    shares = [
+        f"{show(policy.id)} {how_many(policy.episodes, 'episode')} ({policy.share:.0%}), mean return "
+        f"{policy.mean_return:.4g}"
+        for policy in policies[:MOST_NAMED]
     ]
-    more = f", and {len(found) - MOST_NAMED:,} more" if len(found) > MOST_NAMED else ""
-    own = case.log.propensities is not None
+    more = f", and {len(policies) - MOST_NAMED:,} more" if len(policies) > MOST_NAMED else ""
+    logged = case.log.propensities is not None
     return Found(
-        f"{how_many(len(found), 'old policy').replace('policys', 'policies')} made the log: "
-        f"{'; '.join(named)}{more}.",
+        f"{how_many(len(policies), 'old policy').replace('policys', 'policies')} made the log: "
+        f"{'; '.join(shares)}{more}.",
         "Name their policies, pi_b={id: policy} (--behaviour id=FILE,...), and they are evaluated as one"
-        + (", with less noise than by each episode's own behaviour_prob." if own else "."),
+        + (", with less noise than by each episode's own behaviour_prob." if logged else "."),
     )
 
 
 @SAME_WORLD_CHECKS.add("DW250", "warning", "Old policies that met different worlds", "behaviour_id")
 def _drifted(case: Case) -> Found | None:
-    found = [one for one in old_policies(case.log) if one.drifted]
-    if not found:
+    drifted = [policy for policy in old_policies(case.log) if policy.drifted]
+    if not drifted:
         return None
     assert case.log.behaviour_ids is not None
-    rows = case.rows_of_episodes(np.isin(case.log.behaviour_ids, [one.id for one in found[:1]]))
+    rows = case.rows_of_episodes(np.isin(case.log.behaviour_ids, [drifted[0].id]))
     return Found(
-        f"Old policies must have met the same world; with {show(found[0].id)} {found[0].drift}"
-        + (f", and {len(found) - 1:,} more differ." if len(found) > 1 else "."),
+        f"Old policies must have met the same world; with {show(drifted[0].id)} {drifted[0].drift}"
+        + (f", and {len(drifted) - 1:,} more differ." if len(drifted) > 1 else "."),
         "No verdict is given on all of them together. Find out what changed between them (patients, prices, "
         "the reward); evaluate the episodes of one of them alone, or add what changed (week, site) to the "
         "state.",
@@ -381,11 +375,11 @@ def _looked_at_more(case: Case) -> Found | None:
     mean = seen.sums(np.where(known, logs, 0.0)) / number
     number, x = np.maximum(number, 2.0)[of][differs], (logs - mean[of])[differs]
     keys = episode[differs] * log.n_actions + log.actions[differs]
-    found = Confounding.of(slope_sums(keys, x, errors, number / (number - 1), log.n_actions))
-    if not found.found:
+    confounding = Confounding.of(slope_sums(keys, x, errors, number / (number - 1), log.n_actions))
+    if not confounding.found:
         return None
     return Found(
-        found.reason,
+        confounding.reason,
         "Put what the old policy looked at (a week, a version, a severity) into the state. Without it no "
         "verdict is given.",
         case.rows(differs),

@@ -26,7 +26,6 @@ MANY_AT_THE_LIMIT = 0.1
 # More pairs of state and action make no table, by which one could tell what happens by chance.
 MOST_PAIRS = 1 << 22
 
-
 EPISODE_CHECKS = Checks[Case]()
 
 
@@ -59,29 +58,26 @@ def _far_longer(case: Case) -> Found | None:
     lengths = case.log.lengths
     usual = float(np.median(lengths))
     long = lengths > max(FAR_LONGER * usual, 20)
-    if not long.any():
-        return None
-    rows = case.rows_of_episodes(long)
-    return Found(
-        f"Found {how_many(int(long.sum()), 'episode')} more than {FAR_LONGER} times as long as usual "
-        f"({usual:g} steps; longest {lengths.max():,}): {case.table.episodes(rows)}.",
+    return about(
+        case.rows_of_episodes(long),
+        lambda rows: (
+            f"Found {how_many(len(rows), 'episode')} more than {FAR_LONGER} times as long as usual "
+            f"({usual:g} steps; longest {lengths.max():,}): {case.table.episodes(rows)}."
+        ),
         "Check whether several episodes share an id.",
-        rows,
     )
 
 
 @EPISODE_CHECKS.add("DW244", "info", "Episodes of one step")
 def _single_steps(case: Case) -> Found | None:
     lengths = case.log.lengths
-    short = lengths == 1
-    if not short.any() or np.median(lengths) < 5:
-        return None
-    rows = case.rows_of_episodes(short)
-    return Found(
-        f"Found {how_many(int(short.sum()), 'episode')} of {len(lengths):,} with one step only: "
-        f"{case.table.episodes(rows)}.",
+    return about(
+        case.rows_of_episodes((lengths == 1) & (np.median(lengths) >= 5)),
+        lambda rows: (
+            f"Found {how_many(len(rows), 'episode')} of {len(lengths):,} with one step only: "
+            f"{case.table.episodes(rows)}."
+        ),
         "Check that their other rows were not filtered away.",
-        rows,
     )
 
 
@@ -184,12 +180,12 @@ def _copied(case: Case) -> Found | None:
         return None
     wanted = EpisodeContents(in_memory(log), log.n_actions)
     contents = reduce_log([log], _Contents(wanted))[0]
-    found = wanted.finish(contents, count([log], log.n_states, log.n_actions), log.behaviour_ids is not None)
-    if not found.found:
+    copies = wanted.finish(contents, count([log], log.n_states, log.n_actions), log.behaviour_ids is not None)
+    if not copies.found:
         return None
     return Found(
-        f"{how_many(found.pairs, 'pair')} of episodes are equal in all states, actions and rewards; about "
-        f"{found.expected:.2g} would be by chance.",
+        f"{how_many(copies.pairs, 'pair')} of episodes are equal in all states, actions and rewards; about "
+        f"{copies.expected:.2g} would be by chance.",
         "Find out how they came into the log (files that were read twice, a join), and leave copies out. "
         "Until then no verdict is given.",
     )
@@ -210,7 +206,6 @@ class _Contents:
 ORDERED = ("episode", "step")
 SECONDS_SINCE_1970 = 1e8  # a step count this high is a clock
 
-
 STEP_CHECKS = Checks[Case]()
 
 
@@ -219,16 +214,14 @@ def _gaps(case: Case) -> Found | None:
     table = case.table
     if table.steps.are_times or _clock(case) or table.steps.values.dtype.kind == "f":
         return None
-    after = table.inner[1][~table.in_sequence]
-    if not after.size:
-        return None
-    return Found(
-        f"Steps should follow each other; {how_many(len(after), 'gap')} in {table.episodes(after)}, the "
-        f"first before {table.where(int(np.sort(after)[0]))}. The steps on both sides will count as "
-        "neighbours.",
+    return about(
+        np.sort(table.inner[1][~table.in_sequence]),
+        lambda rows: (
+            f"Steps should follow each other; {how_many(len(rows), 'gap')} in {table.episodes(rows)}, the "
+            f"first before {table.where(int(rows[0]))}. The steps on both sides will count as neighbours."
+        ),
         "Log every step, or make sure that rows were not filtered away; renumber the steps if the numbers "
         "mean something else.",
-        np.sort(after),
     )
 
 
@@ -318,14 +311,14 @@ def _flag_missing(case: Case, name: str) -> Found | None:
 
 @STEP_CHECKS.add("DW230", "warning", "Negative steps", *ORDERED)
 def _negative_steps(case: Case) -> Found | None:
-    rows = np.flatnonzero(case.table.steps.values < 0)
-    if not rows.size or case.table.steps.are_times:
-        return None
-    return Found(
-        f"Steps usually count from 0 or 1; found {show(case.table.steps.values[rows[0]])} in "
-        f"{case.table.rows(rows)}.",
+    steps = case.table.steps
+    return about(
+        np.zeros(0, dtype=bool) if steps.are_times else steps.values < 0,
+        lambda rows: (
+            f"Steps usually count from 0 or 1; found {show(steps.values[rows[0]])} in "
+            f"{case.table.rows(rows)}."
+        ),
         "Check that negative steps are not a code for something else; they are sorted before step 0.",
-        rows,
     )
 
 
@@ -337,7 +330,6 @@ def _clock(case: Case) -> bool:
 
 CODES = np.array([sign * (10.0**k - 1) for k in range(2, 10) for sign in (-1.0, 1.0)])  # 99, -99, 999, ...
 FAR = 20.0
-
 
 REWARD_CHECKS = Checks[Case]()
 
@@ -403,14 +395,13 @@ def _sentinel_rewards(case: Case) -> Found | None:
     low, high = rewards[~coded].min(), rewards[~coded].max()
     room = 5 * max(high - low, 1.0)
     coded &= (rewards < low - room) | (rewards > high + room)
-    if not coded.any():
-        return None
-    rows = case.rows(coded)
-    return Found(
-        f"Reward {rewards[coded][0]:g} looks like a code for a missing value (others lie in {low:g} to "
-        f"{high:g}): {case.table.rows(rows)}.",
+    return about(
+        case.rows(coded),
+        lambda rows: (
+            f"Reward {rewards[coded][0]:g} looks like a code for a missing value (others lie in {low:g} to "
+            f"{high:g}): {case.table.rows(rows)}."
+        ),
         "Replace it by the reward, or remove those episodes.",
-        rows,
     )
 
 
@@ -446,7 +437,6 @@ def _running_total(case: Case) -> Found | None:
 # --- Support
 
 FEW_STATES = 20
-
 
 SUPPORT_CHECKS = Checks[Case]()
 

@@ -306,10 +306,10 @@ def check_counts(path: str, metadata: Any) -> None:
         raise _miscounted(repr(path), f"{metadata.num_rows:,} rows in all, and {rows:,} in its row groups")
 
 
-def check_read(where: str, promised: int, found: int) -> None:
+def check_read(where: str, promised: int, rows: int) -> None:
     """Refuse rows of which fewer or more can be read than the footer says."""
-    if promised != found:
-        raise _miscounted(where, f"{promised:,} rows, of which {found:,} can be read")
+    if promised != rows:
+        raise _miscounted(where, f"{promised:,} rows, of which {rows:,} can be read")
 
 
 def check_kinds(path: str, of_file: Any, common: Any, names: list[str]) -> None:

@@ -188,8 +188,7 @@ def check_ids(table: Any, part: Part, where: str) -> None:
     low, high = ends(episodes)
     if low is not None and not (part.low <= low and high <= part.high):
         raise wrong_footer(
-            where,
-            "it says which episodes come first and last, and there are others before or after them",
+            where, "it says which episodes come first and last, and there are others before or after them"
         )
 
 

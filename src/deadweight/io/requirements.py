@@ -634,13 +634,7 @@ def finding(check: Check[Any], found: Found, table: LogTable) -> Finding:
 def log_of(
     table: LogTable, time_limit: TimeLimit = None, tell: Callable[[str], None] = assume
 ) -> Trajectories:
-    """The log of a table, or an error with the first thing that is wrong.
-
-    Args:
-      table: the table.
-      time_limit: as for `read`.
-      tell: is told what was taken for granted.
-    """
+    """The log of a table, or an error with the first thing that is wrong; options as for `open_log`."""
     findings, _ = unmet(table)
     if findings:
         first, more = findings[0], len(findings) - 1

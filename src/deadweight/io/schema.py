@@ -49,9 +49,7 @@ def not_parquet(path: str, reason: str) -> LogProblem:
 def unfit_files(reason: str, which: str = "The files") -> LogProblem:
     """Files that cannot be put one below the other."""
     return LogProblem(
-        "DW102",
-        f"{which} do not fit together: {reason}",
-        fix="Write them with the same columns and types.",
+        "DW102", f"{which} do not fit together: {reason}", fix="Write them with the same columns and types."
     )
 
 
@@ -131,15 +129,8 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON."""
-        return {
-            "code": self.code,
-            "severity": self.severity,
-            "title": self.title,
-            "problem": self.problem,
-            "fix": self.fix,
-            "count": self.count,
-            "rows": [dict(row) for row in self.rows],
-        }
+        columns = ("code", "severity", "title", "problem", "fix", "count")
+        return {name: getattr(self, name) for name in columns} | {"rows": [dict(row) for row in self.rows]}
 
 
 def show(label: Any) -> str:
@@ -184,18 +175,18 @@ AS_WRITTEN = (*LABELS, "next_state", "behaviour_id")
 FLAGS = ("terminated", "truncated")
 
 
-def _spelt(name: str, found: Sequence[str]) -> str:
+def _spelt(name: str, header: Sequence[str]) -> str:
     """A column as a table spells it: the name itself or, if there is one only, that with blanks or capitals.
 
     >>> _spelt("state", [" State "]), _spelt("state", ["State", "STATE"]), _spelt("state", ["state", "State"])
     (' State ', 'state', 'state')
     """
-    alike = [column for column in found if str(column).strip().casefold() == str(name).strip().casefold()]
-    return alike[0] if name not in found and len(alike) == 1 else name
+    alike = [column for column in header if str(column).strip().casefold() == str(name).strip().casefold()]
+    return alike[0] if name not in header and len(alike) == 1 else name
 
 
 def match_columns(
-    found: Sequence[str],
+    header: Sequence[str],
     renames: Mapping[str, str] | None = None,
     required: Sequence[str] = REQUIRED,
     optional: Sequence[str] = OPTIONAL,
@@ -209,35 +200,35 @@ def match_columns(
     >>> match_columns(["stay", "t", "state", "action", "reward"], {"episode": "stay", "step": "t"})["episode"]
     'stay'
     """
-    renames = {ours: _spelt(theirs, found) for ours, theirs in (renames or {}).items()}
+    renames = {ours: _spelt(theirs, header) for ours, theirs in (renames or {}).items()}
     known = (*required, *optional)
     for ours, theirs in renames.items():
         if ours not in known:
             raise LogProblem(
                 "DW107",
                 f"Columns are renamed as our name = your name; {show(ours)} is not one of ours."
-                + ("" if ours in found else did_you_mean(str(ours), known)),
+                + ("" if ours in header else did_you_mean(str(ours), known)),
                 fix=f"The other way round: {theirs}={ours}."
-                if theirs in known and ours in found
+                if theirs in known and ours in header
                 else f"Our names: {', '.join(known)}.",
             )
-        if theirs not in found:
+        if theirs not in header:
             raise LogProblem(
                 "DW107",
                 f"Column {show(theirs)}, named for {ours}, is not in {source}."
-                + did_you_mean(str(theirs), found)
-                + f" Found: {listed(found)}.",
+                + did_you_mean(str(theirs), header)
+                + f" Found: {listed(header)}.",
                 fix=f"Name the column that holds the {ours}.",
             )
     names = {}
     for ours in known:
         candidates = [renames[ours]] if ours in renames else [ours, *ALIASES.get(ours, ())]
-        present = [name for name in (_spelt(ours, found) for ours in candidates) if name in found]
+        present = [name for name in (_spelt(ours, header) for ours in candidates) if name in header]
         if present:
             names[ours] = present[0]
     missing = [ours for ours in required if ours not in names]
     if missing:
-        free = [name for name in found if name not in names.values()]
+        free = [name for name in header if name not in names.values()]
         meant = f" Did you mean {alike[0]!r}?" if (alike := _alike(missing[0], free)) else ""
         pairs = {**renames, **{ours: _proposal(ours, free, text) for ours in missing}}
         option = ",".join(f"{ours}={theirs}" for ours, theirs in pairs.items())
@@ -245,7 +236,7 @@ def match_columns(
         raise LogProblem(
             "DW105",
             f"{source[0].upper() + source[1:]} needs the columns {', '.join(required)}; missing: "
-            f"{', '.join(missing)}." + meant + f" Found: {listed(found)}." + hint,
+            f"{', '.join(missing)}." + meant + f" Found: {listed(header)}." + hint,
             fix=remedy
             or "Say which of your columns is which"
             + (
@@ -255,7 +246,7 @@ def match_columns(
             )
             + f": --columns '{option}' (in Python columns={{{python}}}); add what is not there."
             + (NUMBERS if missing == ["state"] else "")
-            + (A_POLICY if {"state", "action"} <= {*names} and {"prob", "probability"} & {*found} else ""),
+            + (A_POLICY if {"state", "action"} <= {*names} and {"prob", "probability"} & {*header} else ""),
         )
     return names
 
@@ -309,10 +300,10 @@ def labels_in(names: Mapping[str, str]) -> list[str]:
     return [names[ours] for ours in AS_WRITTEN if ours in names]
 
 
-def listed(found: Sequence[str], most: int = 20) -> str:
+def listed(header: Sequence[str], most: int = 20) -> str:
     """The first of these names, for messages."""
-    text = ", ".join(show(name) for name in found[:most]) or "no column at all"
-    return text + (f" and {len(found) - most} more" if len(found) > most else "")
+    text = ", ".join(show(name) for name in header[:most]) or "no column at all"
+    return text + (f" and {len(header) - most} more" if len(header) > most else "")
 
 
 # --- Mending

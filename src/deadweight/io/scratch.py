@@ -221,14 +221,9 @@ def by_episode(
     folder: Path,
     progress: Callable[[int], None] = lambda rows: None,
 ) -> tuple[ParquetFiles, list[Part]]:
-    """Files in `folder` that hold whole episodes, and the parts that they are.
+    """The log of so many rows in files of an empty folder that hold whole episodes, and its parts.
 
-    Args:
-      files: the log as it is.
-      rows: how many it has.
-      part_rows: about how many a part shall have.
-      folder: an empty folder with room for them.
-      progress: called with the number of rows of each batch that was written.
+    A part has about `part_rows`; `progress` is called with the number of rows of each batch that was written.
     """
     count = max(1, min(MOST_FILES, -(-rows // part_rows)))
     paths = [folder / f"part-{i:04d}.parquet" for i in range(count)]
@@ -242,18 +237,13 @@ def by_episode(
             "for the copy in which they are together.",
             fix="Free some space or name another folder (TMPDIR=...); or write the log sorted by episode.",
         ) from None
-    used = [i for i, (rows_of, _) in enumerate(sizes) if rows_of]
-    written = replace(
-        files,
-        paths=tuple(str(paths[i]) for i in used),
-        names={ours: ours for ours in files.names},
-        constants=({},) * len(used),
-    )
-    parts = []
-    for file, i in enumerate(used):
-        size, groups = sizes[i]
-        parts.append(Part(((file, tuple(range(groups))),), rows=size, share=(i, count)))
-    return written, parts
+    used = [i for i, (size, _) in enumerate(sizes) if size]
+    names, kept = {ours: ours for ours in files.names}, tuple(str(paths[i]) for i in used)
+    parts = [
+        Part(((file, tuple(range(sizes[i][1]))),), rows=sizes[i][0], share=(i, count))
+        for file, i in enumerate(used)
+    ]
+    return replace(files, paths=kept, names=names, constants=({},) * len(used)), parts
 
 
 def _scatter(
@@ -287,7 +277,7 @@ class _Outlet:
         self.rows = self.kept = self.groups = 0
 
     def add(self, rows: Any) -> None:
-        if rows.num_rows:
+        if rows.num_rows:  # an empty slice would keep its batch in memory
             self.waiting.append(rows)
             self.rows += rows.num_rows
             self.kept += rows.num_rows
@@ -304,7 +294,7 @@ class _Outlet:
 
     def close(self) -> tuple[int, int]:
         """Rows and row groups of the finished file."""
-        if self.waiting:
+        if self.kept:
             self._write()
         if self.writer is not None:
             self.writer.close()

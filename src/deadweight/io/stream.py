@@ -433,8 +433,7 @@ class Stream(Stored):
 
 def _wrong_tops(promised: tuple[int, ...], tops: tuple[int, ...]) -> OutOfOrder:
     return wrong_footer(
-        "these files",
-        f"statistics say that the largest state and action are {promised}, and they are {tops}",
+        "these files", f"statistics say that the largest state and action are {promised}, and they are {tops}"
     )
 
 

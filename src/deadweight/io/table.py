@@ -63,7 +63,7 @@ def checked_patterns(features: Sequence[str] | str | None) -> list[str] | None:
 
 
 def match_features(
-    patterns: Sequence[str], found: Sequence[str], used: Mapping[str, str], source: str
+    patterns: Sequence[str], header: Sequence[str], used: Mapping[str, str], source: str
 ) -> dict[str, str]:
     """ "feature:<name>" -> column, in the order of the patterns, and "next:<name>" -> column.
 
@@ -75,21 +75,23 @@ def match_features(
     taken = {theirs: ours for ours, theirs in used.items()}
     names: list[str] = []
     for pattern in patterns:
-        if pattern in found:
+        if pattern in header:
             _refuse_own(pattern, taken)
             matching = [pattern]
         else:
-            matching = [name for name in found if fnmatchcase(name, pattern) and _is_free(name, found, taken)]
+            matching = [
+                name for name in header if fnmatchcase(name, pattern) and _is_free(name, header, taken)
+            ]
         if not matching:
             raise LogProblem(
                 "DW110",
                 f"No column of {source} fits the feature {show(pattern)}."
-                + ("" if set(pattern) & set(WILD) else did_you_mean(pattern, found))
-                + f" Found: {listed(found)}.",
+                + ("" if set(pattern) & set(WILD) else did_you_mean(pattern, header))
+                + f" Found: {listed(header)}.",
                 fix="Name columns of the table; * stands for any characters, as in x_*.",
             )
         names += [name for name in matching if name not in names]
-    after = [name for name in names if f"next_{name}" in found]
+    after = [name for name in names if f"next_{name}" in header]
     if after and len(after) < len(names):
         lacking = next(name for name in names if name not in after)
         raise LogProblem(
@@ -101,7 +103,7 @@ def match_features(
     return {FEATURE + name: name for name in names} | {AFTER + name: f"next_{name}" for name in after}
 
 
-def match_actions(found: Sequence[str]) -> dict[str, str]:
+def match_actions(header: Sequence[str]) -> dict[str, str]:
     """ "target_prob:<action>" -> column and the like, of probabilities for each action.
 
     >>> match_actions(["target_prob_wait", "target_prob_treat", "target_prob"])
@@ -109,10 +111,10 @@ def match_actions(found: Sequence[str]) -> dict[str, str]:
     """
     keys: dict[str, str] = {}
     for ours, prefix in ACTION_PREFIXES.items():
-        columns = [name for name in found if name.startswith(prefix) and len(name) > len(prefix)]
+        columns = [name for name in header if name.startswith(prefix) and len(name) > len(prefix)]
         keys |= {f"{ours}:{name[len(prefix) :]}": name for name in columns}
         follow = [f"next_{name}" for name in columns]
-        if columns and all(name in found for name in follow):
+        if columns and all(name in header for name in follow):
             keys |= {f"next_{ours}:{name[len('next_' + prefix) :]}": name for name in follow}
     return keys
 
@@ -127,11 +129,11 @@ def _refuse_own(name: str, taken: Mapping[str, str]) -> None:
         )
 
 
-def _is_free(name: str, found: Sequence[str], taken: Mapping[str, str]) -> bool:
+def _is_free(name: str, header: Sequence[str], taken: Mapping[str, str]) -> bool:
     """Whether a wildcard may take this column."""
     if name in taken or name.startswith(tuple(ACTION_PREFIXES.values())):
         return False
-    return not (name.startswith("next_") and name[len("next_") :] in found)
+    return not (name.startswith("next_") and name[len("next_") :] in header)
 
 
 def features_of(table: LogTable) -> Features | None:
@@ -187,13 +189,13 @@ def open_table(
     if is_path:
         require_path(source)
 
-    def choose(found: list[str], text: list[str], hint: str) -> Mapping[str, str]:
+    def choose(header: list[str], text: list[str], hint: str) -> Mapping[str, str]:
         required = [ours for ours in REQUIRED if patterns is None or ours != "state"]
         optional = OPTIONAL if patterns is None else ("state", *OPTIONAL)
-        known = match_columns(found, columns, required, optional, name, hint, text=text)
-        known |= match_actions(found)
+        known = match_columns(header, columns, required, optional, name, hint, text=text)
+        known |= match_actions(header)
         if patterns is not None:
-            known |= match_features(patterns, found, known, name)
+            known |= match_features(patterns, header, known, name)
         kept = mending.kept(known)
         names.update(kept)
         return kept
