@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from functools import cache
 from typing import Any
 
 from deadweight.errors import assume
@@ -20,13 +20,13 @@ from deadweight.io.part_log import fetch, only_part, part_table
 from deadweight.io.requirements import limited, log_of
 from deadweight.io.schema import NOTHING, Mending, OpenEpisodes
 from deadweight.io.scratch import Scratch
-from deadweight.io.stream import check_footers, open_stream
+from deadweight.io.stream import Stream, check_footers, open_stream
 from deadweight.io.table import LogTable, open_table
 from deadweight.log.behaviour import cross_fitted_propensities
 from deadweight.log.interface import LogLike, Source, check_workers, paths_of
 from deadweight.log.trajectories import Trajectories
 from deadweight.sums.ends import TimeLimit, checked
-from deadweight.sums.executors import Executor, executor_for
+from deadweight.sums.executors import executor_for
 
 Look = Callable[[LogTable, bool], None]
 # Parquet with more rows than this is read part by part unless it is said otherwise: it has several parts.
@@ -149,36 +149,25 @@ def open_log(
         yield _counted(whole) if counts else whole
         return
     executor, scratch = executor_for(workers, ray_address), Scratch()
-    settings: dict[str, Any] = {
-        "scratch": scratch,
-        "part_rows": part_rows,
-        "time_limit": time_limit,
-        "tell": _once(tell),
-        "mending": mending,
-        "counts": counts,
-    }
+    told = cache(tell)  # once: files that turn out not to be sorted are opened again
+    options: dict[str, Any] = {"executor": executor, "scratch": scratch, "part_rows": part_rows}
+    options |= {"time_limit": time_limit, "tell": told, "mending": mending}
     try:
         try:
-            log = _opened(paths, columns, executor, None, dict(settings), look)
+            log = _in_order(open_stream(paths, columns, **options), time_limit, told, look, counts)
         except OutOfOrder:
-            log = _opened(paths, columns, executor, True, settings, look)
+            parts = open_stream(paths, columns, sort=True, **options)
+            log = _in_order(parts, time_limit, told, look, counts)
         yield log
     finally:
         executor.close()
         scratch.close()
 
 
-def _opened(
-    paths: list[str | Path],
-    columns: Mapping[str, str] | None,
-    executor: Executor,
-    sort: bool | None,
-    settings: dict[str, Any],
-    look: Look | None,
+def _in_order(
+    stream: Stream, time_limit: TimeLimit, tell: Callable[[str], None], look: Look | None, counts: bool
 ) -> LogLike:
     """A stream whose rows are in order; of one part a log in labels of its own, those that its rows show."""
-    counts = settings.pop("counts")
-    stream = open_stream(paths, columns, executor=executor, sort=sort, **settings)
     if len(stream) > 1 and stream.common.promised:
         check_footers(stream)
     whole = None if len(stream) > 1 else only_part(stream.files, stream.plan[0])
@@ -187,20 +176,8 @@ def _opened(
         look(part_table(stream.files, rows, stream.common.states), whole is not None)
     if whole is None:
         return stream.counted() if counts else stream
-    log = limited(whole, checked(settings["time_limit"]), stream.says_ends, settings["tell"])
+    log = limited(whole, checked(time_limit), stream.says_ends, tell)
     return _counted(log) if counts else log
-
-
-def _once(tell: Callable[[str], None]) -> Callable[[str], None]:
-    """`tell` without what it has been told: files that turn out not to be sorted are opened again."""
-    said: set[str] = set()
-
-    def told(message: str) -> None:
-        if message not in said:
-            said.add(message)
-            tell(message)
-
-    return told
 
 
 def _counted(log: Trajectories) -> Trajectories:

@@ -40,8 +40,7 @@ SHARE = 0.25
 NUMBER = 8  # bytes
 CODES = ("states", "actions")
 COLUMNS = ("rewards", "propensities", "target_probs", "durations")
-BY_EPISODE = ("offsets", "terminated", "_last_successor")
-HAS_NEXT_STATES = "has_next_states"
+BY_EPISODE = ("offsets", "terminated", "last_successor")
 IDS = "behaviour_ids"
 # Of a part, written last: for each of its logs the files with their bytes.
 MANIFEST = "manifest.json"
@@ -153,8 +152,9 @@ class Shelf:
         place.mkdir()
         types = map(code_type, (len(self.labels.states), len(self.labels.actions)))
         columns = {name: getattr(log, name).astype(kind) for name, kind in zip(CODES, types, strict=True)}
-        columns |= {name: getattr(log, name) for name in (*COLUMNS, *BY_EPISODE)}
-        columns[HAS_NEXT_STATES] = np.array([log.has_next_states])
+        columns |= {name: getattr(log, name) for name in (*COLUMNS, "offsets", "terminated")}
+        columns["last_successor"] = log._last_successor
+        columns["has_next_states"] = np.array([log.has_next_states])
         if log.behaviour_ids is not None:
             columns[IDS] = as_column(log.behaviour_ids.tolist(), "behaviour_id")
         return dict(
@@ -162,8 +162,15 @@ class Shelf:
         )
 
     def _log(self, place: Path, sizes: Mapping[str, int]) -> Trajectories:
-        columns = {Path(name).stem: map_column(place / name, size) for name, size in sizes.items()}
-        return log_of_columns(columns, self.labels)
+        columns: dict[str, Any] = dict.fromkeys(COLUMNS)
+        for name, size in sizes.items():
+            columns[Path(name).stem] = np.asarray(map_column(place / name, size))
+        columns |= {name: columns[name].astype(np.int64) for name in CODES}
+        columns["has_next_states"] = bool(columns["has_next_states"][0])
+        if IDS in columns:
+            columns[IDS] = as_labels(columns[IDS].tolist())
+        columns |= {"state_labels": self.labels.states, "action_labels": self.labels.actions}
+        return Trajectories._from_codes(**columns)
 
 
 def write_column(place: Path, name: str, column: AnyArray) -> tuple[str, int]:
@@ -183,26 +190,6 @@ def map_column(path: Path, size: int) -> AnyArray:
         raise Damaged(path)
     kind = np.dtype(path.suffix[1:])
     return np.memmap(path, dtype=kind, mode="r") if size else np.empty(0, kind)
-
-
-def log_of_columns(columns: Mapping[str, AnyArray], labels: CommonLabels) -> Trajectories:
-    """The log of columns by the names of its attributes."""
-    plain = {name: np.asarray(column) for name, column in columns.items() if name not in CODES}
-    return Trajectories._from_codes(
-        columns["states"].astype(np.int64),
-        columns["actions"].astype(np.int64),
-        plain["rewards"],
-        plain["offsets"],
-        state_labels=labels.states,
-        action_labels=labels.actions,
-        propensities=plain.get("propensities"),
-        target_probs=plain.get("target_probs"),
-        terminated=plain["terminated"],
-        last_successor=plain["_last_successor"],
-        has_next_states=bool(plain[HAS_NEXT_STATES][0]),
-        behaviour_ids=as_labels(plain[IDS].tolist()) if IDS in plain else None,
-        durations=plain.get("durations"),
-    )
 
 
 # --- The external sort
