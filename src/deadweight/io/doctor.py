@@ -26,7 +26,6 @@ from deadweight.io.requirements import finding, unmet
 from deadweight.io.schema import FLAGS, Check, Finding, Mending, OpenEpisodes, Severity, show
 from deadweight.io.table import FEATURE, LogTable, open_table
 from deadweight.log.policies import TabularPolicy
-from deadweight.log.trajectories import Trajectories
 from deadweight.results.shown import html_table
 from deadweight.sums.ends import TimeLimit, checked
 from deadweight.typing import BoolArray, FloatArray
@@ -160,7 +159,10 @@ def examine(
     findings += _run(ON_THE_TABLE, case, spoiled)
     if sound:
         log = case.log
-        size.update(_sizes(log))
+        size["episode"] = log.n_episodes
+        size |= {"state": log.n_states} if log.has_states else {}
+        size |= {"feature": len(log.feature_names)} if log.feature_names else {}
+        size["action"] = log.n_actions
         findings += _run(ON_THE_LOG, case, spoiled)
         if log.features is not None:
             findings += _run(ON_THE_FEATURES, case, spoiled)
@@ -170,14 +172,8 @@ def examine(
     return Diagnosis(tuple(ranked), table.source, size)
 
 
-def _sizes(log: Trajectories) -> dict[str, int]:
-    sizes = {"episode": log.n_episodes, "state": log.n_states, "feature": len(log.feature_names)}
-    shown = {noun for noun, there in (("state", log.has_states), ("feature", log.feature_names)) if not there}
-    return {noun: number for noun, number in sizes.items() if noun not in shown} | {"action": log.n_actions}
-
-
 def examine_part(table: LogTable) -> tuple[Finding, ...]:
-    """What the first part shows about steps, flags and labels; errors are for whoever reads all parts."""
+    """Findings of the first part on steps, flags and labels; errors are for whoever reads all parts."""
     _, spoiled = unmet(table)
     seen, findings = f"In the first {table.n_rows:,} rows: ", _run(ON_THE_TABLE, Case(table), spoiled)
     return tuple(replace(f, problem=seen + f.problem) for f in findings if f.severity != "error")
@@ -240,7 +236,12 @@ class Mended:
 def mend(table: LogTable, time_limit: TimeLimit = "infer") -> Mended:
     """The table with what the user lets us change in it, mended; `time_limit` as for `deadweight.read`."""
     columns = {ours: table.arrow(ours) for ours in table.names}
-    changes = [*_renames(table), *_as_said(table)]
+    names = {ours: theirs for ours, theirs in table.names.items() if ours != theirs and ":" not in ours}
+    changes = [Change("", ours, table.n_rows, f"was called {show(name)}") for ours, name in names.items()]
+    if table.unused:
+        shown = ", ".join(show(name) for name in table.unused)
+        changes.append(Change("", "", 0, f"columns that a log has no use for were left out: {shown}"))
+    changes += _as_said(table)
     fill, value = _to_fill(table), table.mending.fill_reward
     if value is not None and fill.any() and not table.numbers("reward").unreadable.any():
         filled = np.where(fill, value, table.numbers("reward").values)
@@ -279,15 +280,6 @@ def _to_fill(table: LogTable) -> BoolArray:
     filled = missing.copy()
     filled[table.unsaid_rows] = False
     return filled
-
-
-def _renames(table: LogTable) -> list[Change]:
-    names = {ours: theirs for ours, theirs in table.names.items() if ours != theirs and ":" not in ours}
-    changes = [Change("", ours, table.n_rows, f"was called {show(name)}") for ours, name in names.items()]
-    if table.unused:
-        shown = ", ".join(show(name) for name in table.unused)
-        changes.append(Change("", "", 0, f"columns that a log has no use for were left out: {shown}"))
-    return changes
 
 
 def _as_said(table: LogTable) -> list[Change]:

@@ -107,7 +107,9 @@ class Case:
     @cached_property
     def log(self) -> Trajectories:
         """The log; only for checks that run when the table has no error."""
-        return limited(self.table.trajectories(), self.time_limit, self.table.says_ends, _say_nothing)
+        # What is taken for granted is a finding of its own.
+        table = self.table
+        return limited(table.trajectories(), self.time_limit, table.says_ends, lambda assumption: None)
 
     @cached_property
     def returns(self) -> FloatArray:
@@ -151,10 +153,6 @@ class Case:
     def rows_of_episodes(self, episodes: AnyArray) -> IntArray:
         """The user's first row of each of these episodes (numbers or a mask)."""
         return self.rows(self.log.offsets[:-1][episodes])
-
-
-def _say_nothing(assumption: str) -> None:
-    """What was taken for granted is a finding of its own."""
 
 
 def named(labels: Labels | list[Any], which: AnyArray, most: int = 3) -> str:

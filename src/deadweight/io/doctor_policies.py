@@ -265,20 +265,16 @@ def _acts_where_never_logged(case: Case) -> Found | None:
     s = int(states[np.argmax(mass[states] * visits[states])])
     a = int(np.argmax(unseen[s]))
     share = float((mass * visits).sum() / visits.sum())
+    action, known = str(plain(pair.action_labels[a])), [str(plain(v)) for v in case.log.action_labels]
+    meant = "" if action in known else did_you_mean(action, known)
     return Found(
         f"In {len(states):,} of {int((visits > 0).sum()):,} visited states the policy takes actions that "
         f"were never logged there, {share:.1%} of its choices: for example action "
         f"{show(pair.action_labels[a])} in state {show(pair.state_labels[s])} with probability "
-        f"{unseen[s, a]:.3g} ({how_many(int(visits[s]), 'visit')}).{_meant(case, pair.action_labels[a])}",
+        f"{unseen[s, a]:.3g} ({how_many(int(visits[s]), 'visit')}).{meant}",
         "Restrict the policy to what was done, or accept that the effect of those actions cannot be seen.",
         case.rows(np.isin(case.log.states, states)),
     )
-
-
-def _meant(case: Case, action: object) -> str:
-    """The action of the log that an action which nobody ever took may be a misspelling of."""
-    known = [str(plain(label)) for label in case.log.action_labels]
-    return "" if str(plain(action)) in known else did_you_mean(str(plain(action)), known)
 
 
 @TARGET_CHECKS.add("DW504", "info", "States that only the policy knows", *NEEDS)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -173,7 +173,9 @@ class Listing:
 
 def list_folder(folder: Path) -> Listing:
     """The files of a folder and of the folders in it; an error where there are none."""
-    for above in _tables_above(folder):
+    above = folder.resolve()
+    while "=" in above.name or above.name == "data":  # a partition of a table, as in `log/site=A`
+        above = above.parent
         _require_plain(above)
     data, aside, links = list[Path](), list[str](), 0
     for place, folders, names in os.walk(folder, onerror=_unlisted):
@@ -191,7 +193,14 @@ def list_folder(folder: Path) -> Listing:
     files = parquet or [path for path in data if _ends(path.name, kinds)]
     left_out = sum(_ends(name, kinds) for name in aside)
     if not files:
-        raise _no_files(folder, left_out)
+        what, fix = "none", f"Check the folder, for example with: ls {folder}"
+        if left_out:
+            what = f"none but {left_out:,} whose names, or those of folders they are in, begin with . or _"
+            fix = (
+                "Other programs leave such files behind. If one is the log, name that file or folder itself."
+            )
+        where = f"in the folder {str(folder)!r}"
+        raise LogProblem("DW101", f"Expected .parquet or .csv files {where}; found {what}.", fix=fix)
     for path in files:
         wrong = unreadable(path)
         if wrong:  # a link to nothing, or a pipe, that has the name of a file of data
@@ -218,14 +227,6 @@ def _were(number: int, noun: str, more: str = "") -> str:
     return f"{how_many(number, noun)}{more} {'was' if number == 1 else 'were'}"
 
 
-def _tables_above(folder: Path) -> Iterator[Path]:
-    """Where the table of a folder would be that is one of its partitions, as in `log/site=A`."""
-    place = folder.resolve()
-    while "=" in place.name or place.name == "data":
-        place = place.parent
-        yield place
-
-
 def _require_plain(place: Path) -> None:
     """Refuse the folder of a table whose own log says which of its files count."""
     kind = None
@@ -244,16 +245,6 @@ def _require_plain(place: Path) -> None:
             fix=f"In Python, {OWN_READER[kind].format(str(place))} in place of the path. For the command "
             "line, write that to a Parquet file first.",
         )
-
-
-def _no_files(folder: Path, left_out: int) -> LogProblem:
-    found, fix = "none", f"Check the folder, for example with: ls {folder}"
-    if left_out:
-        found = f"none but {left_out:,} whose names, or those of folders they are in, begin with . or _"
-        fix = "Other programs leave such files behind. If one is the log, name that file or folder itself."
-    return LogProblem(
-        "DW101", f"Expected .parquet or .csv files in the folder {str(folder)!r}; found {found}.", fix=fix
-    )
 
 
 def _unlisted(error: OSError) -> None:

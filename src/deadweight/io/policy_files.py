@@ -41,7 +41,13 @@ def read_arrays(path: Path) -> tuple[AnyArray, dict[str, AnyArray]]:
                 return _array(file, path.stat().st_size, str(path)), {}
         with zipfile.ZipFile(path) as archive:
             members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-            name = _table_of(path, list(members))
+            if "probs" not in members and len(members) != 1:
+                raise PolicyError(
+                    f"{str(path)!r} must hold one array, or one called 'probs'; found "
+                    f"{first_few([show(key) for key in members]) or 'none'}.",
+                    fix="Save it with numpy.savez(path, probs=table).",
+                )
+            name = "probs" if "probs" in members else next(iter(members))
             arrays = {}
             for key in (name, *(label for label in LABELS if label in members)):
                 with archive.open(members[key]) as member:  # gives no more bytes than it declares
@@ -54,18 +60,6 @@ def read_arrays(path: Path) -> tuple[AnyArray, dict[str, AnyArray]]:
             f"{str(path)!r} is not a readable numpy file: {type(error).__name__}.",
             fix="Save the (S, A) table of numbers with numpy.save or numpy.savez.",
         ) from None
-
-
-def _table_of(path: Path, names: list[str]) -> str:
-    if "probs" in names:
-        return "probs"
-    if len(names) == 1:
-        return names[0]
-    raise PolicyError(
-        f"{str(path)!r} must hold one array, or one called 'probs'; found "
-        f"{first_few([show(key) for key in names]) or 'none'}.",
-        fix="Save it with numpy.savez(path, probs=table).",
-    )
 
 
 def _array(file: IO[bytes], size: int, what: str) -> AnyArray:
@@ -137,7 +131,8 @@ def read_policy(
         path = Path(source).expanduser()
         require_file(path)
         if path.suffix.lower() in (".npy", ".npz"):
-            return _from_arrays(path)
+            table, labels = read_arrays(path)
+            return TabularPolicy(_normalised(table), **{key: known.tolist() for key, known in labels.items()})
     return _from_table(source, columns, log_columns or {})
 
 
@@ -149,11 +144,6 @@ def require_file(path: Path) -> None:
             f"Expected a policy at {str(path)!r}; found {problem}.",
             fix="Check the path: .npy, .npz, or a table of state, action, prob (.csv, .parquet).",
         )
-
-
-def _from_arrays(path: Path) -> TabularPolicy:
-    table, labels = read_arrays(path)
-    return TabularPolicy(_normalised(table), **{key: names.tolist() for key, names in labels.items()})
 
 
 def _from_table(
