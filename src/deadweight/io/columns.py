@@ -98,12 +98,7 @@ def _parsed(text: Any) -> tuple[FloatArray, BoolArray]:
 
 
 def _with_points(text: Any) -> Any:
-    """Text of numbers with decimal points, if it is beyond doubt that they have decimal commas.
-
-    >>> import pyarrow as pa
-    >>> _with_points(pa.array(["0,75", "1,234"])).to_pylist(), _with_points(pa.array(["1,234"])).to_pylist()
-    (['0.75', '1.234'], ['1,234'])
-    """
+    """Text of numbers with decimal points, if it is beyond doubt that they have decimal commas."""
     sure = pc.any(pc.match_substring_regex(text, SURELY_DECIMAL)).as_py()
     if not sure or pc.any(pc.match_substring(text, ".")).as_py():
         return text

@@ -77,7 +77,7 @@ def record(
 
 @dataclass
 class _Record:
-    """What happened so far, step by step, and for each episode how it ended and what came after."""
+    """The columns of a log so far, and for each episode how it ended and what came after."""
 
     states: list[Any] = field(default_factory=list)
     actions: list[int] = field(default_factory=list)
@@ -88,7 +88,7 @@ class _Record:
     after: list[Any] = field(default_factory=list)
 
     def log(self, described: bool, limit: int | None) -> Trajectories:
-        """All of it as a log."""
+        """The log of what happened."""
         columns: dict[str, Any] = {"propensities": self.propensities, "terminated": self.terminated}
         cut = np.diff(self.offsets)[~np.array(self.terminated)]
         time_limit = limit if cut.size and (cut == limit).all() else None

@@ -166,13 +166,7 @@ def share_of(episodes: Any, count: int) -> IntArray:
 
 
 def check_ids(table: Any, part: Part, where: str) -> None:
-    """Refuse a part with fewer or more rows, or other episodes, than the plan has for it.
-
-    Args:
-      table: the rows of its own row groups.
-      part: the plan.
-      where: its place, for messages.
-    """
+    """Refuse a table of a part's own row groups with other rows or episodes than the plan has for it."""
     check_read(where, part.rows, table.num_rows)
     episodes = table["episode"]
     if part.share is not None:
@@ -227,7 +221,7 @@ class ParquetFiles:
         return replace(self, names={ours: name for ours, name in self.names.items() if ours not in columns})
 
     def groups(self, ordered: bool = True) -> list[RowGroup]:
-        """All row groups that have rows; with their first and last episodes if these have an order."""
+        """The row groups that have rows; with their first and last episodes if these have an order."""
         groups = []
         for file, path in enumerate(self.paths):
             with opened(path) as parquet:
@@ -300,7 +294,7 @@ class ParquetFiles:
         return pa.concat_tables(tables) if tables else None
 
     def batches(self, rows: int) -> Iterator[Any]:
-        """All rows in tables of at most so many, file after file."""
+        """Tables of at most so many rows, file after file."""
         for file, path in enumerate(self.paths):
             with opened(path) as parquet:
                 for batch in parquet.iter_batches(rows, columns=self._theirs(self.names)):
@@ -418,7 +412,7 @@ def _plain_type(kind: Any) -> Any:
 
 
 def count_rows(paths: Sequence[str | Path]) -> int:
-    """Rows of these files and folders, from their footers."""
+    """The number of rows of these files and folders, from their footers."""
     rows = 0
     for path in paths:
         base = Path(path).expanduser()

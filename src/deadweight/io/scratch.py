@@ -61,9 +61,12 @@ class Scratch:
     def shelf(self, columns: Sequence[str], rows: int, labels: CommonLabels) -> Shelf | None:
         """A place for the parts of a log with these columns; None where so many rows find no room."""
         key = tuple(columns)
+        codes = sum(code_type(len(known)).itemsize for known in (labels.states, labels.actions))
+        numbers = sum(name in columns for name in ("reward", "behaviour_prob", "target_prob", "duration"))
+        row_bytes = codes + NUMBER * (numbers + len(BY_EPISODE))  # as if an episode had but one row
         with self._lock:
             if key not in self._shelves:
-                self._shelves[key] = self._made(rows * row_bytes(columns, labels), labels)
+                self._shelves[key] = self._made(rows * row_bytes, labels)
             return self._shelves[key]
 
     def _made(self, size: int, labels: CommonLabels) -> Shelf | None:
@@ -83,13 +86,6 @@ class Scratch:
             if self._folder is not None:
                 self._folder.close()
                 self._folder = None
-
-
-def row_bytes(columns: Sequence[str], labels: CommonLabels) -> int:
-    """Bytes that a row takes, and an episode if it has but one row."""
-    codes = sum(code_type(len(known)).itemsize for known in (labels.states, labels.actions))
-    numbers = sum(name in columns for name in ("reward", "behaviour_prob", "target_prob", "duration"))
-    return codes + NUMBER * (numbers + len(BY_EPISODE))
 
 
 def code_type(count: int) -> np.dtype[Any]:
@@ -162,9 +158,14 @@ class Shelf:
         )
 
     def _log(self, place: Path, sizes: Mapping[str, int]) -> Trajectories:
+        """A log whose columns are mapped."""
         columns: dict[str, Any] = dict.fromkeys(COLUMNS)
         for name, size in sizes.items():
-            columns[Path(name).stem] = np.asarray(map_column(place / name, size))
+            if (place / name).stat().st_size != size:
+                raise Damaged(place / name)
+            kind = np.dtype(Path(name).suffix[1:])  # a file without bytes cannot be mapped
+            mapped = np.memmap(place / name, dtype=kind, mode="r") if size else np.empty(0, kind)
+            columns[Path(name).stem] = np.asarray(mapped)
         columns |= {name: columns[name].astype(np.int64) for name in CODES}
         columns["has_next_states"] = bool(columns["has_next_states"][0])
         if IDS in columns:
@@ -182,14 +183,6 @@ def write_column(place: Path, name: str, column: AnyArray) -> tuple[str, int]:
     file = f"{name}.{column.dtype.str[1:]}"
     column.tofile(place / file)
     return file, column.nbytes
-
-
-def map_column(path: Path, size: int) -> AnyArray:
-    """A column of so many bytes as it was written, mapped; a file without bytes cannot be."""
-    if path.stat().st_size != size:
-        raise Damaged(path)
-    kind = np.dtype(path.suffix[1:])
-    return np.memmap(path, dtype=kind, mode="r") if size else np.empty(0, kind)
 
 
 # --- The external sort

@@ -152,7 +152,7 @@ def count_stream(log: Stored, rows: Sequence[int], executor: Executor) -> Counte
 
 @dataclass(frozen=True, eq=False)
 class CountWork:
-    """What is done with each part: fetch it, and count its actions by state and fold."""
+    """The pass that counts actions by state and fold."""
 
     parts: Stored
 
@@ -161,7 +161,7 @@ class CountWork:
         return [part, self.parts.fetch(part)]
 
     def add_up(self, loaded: list[Any]) -> tuple[int, IntArray]:
-        """Its episodes, and their counts as if it were the first part."""
+        """The number of its episodes, and counts as if it were the first part."""
         part, fetched = loaded
         first, total = 0, None
         for log in self.parts.pieces(part, fetched):
@@ -260,7 +260,7 @@ class Stream(Stored):
             self._shelf = self._scratch.shelf(list(self.files.names), self.n_steps, self.common)
 
     def counted(self) -> Stream:
-        """The same log with propensities from counts, each episode's from the others; takes a pass.
+        """This log with propensities from counts, each episode's from the others; takes a pass.
 
         They are those of `deadweight.cross_fitted_propensities` for the log in memory, where the order of the
         episodes is the same.
@@ -269,13 +269,13 @@ class Stream(Stored):
         return bare.giving(count_stream(bare, [part.all_rows for part in self.plan], self.executor))
 
     def giving(self, giver: Giver) -> Stream:
-        """The same log with propensities of a giver in place of the column."""
+        """This log with propensities of a giver in place of the column."""
         view = self.viewed(without=["behaviour_prob"])
         view._giver = giver
         return view
 
     def discounted(self, gamma: float) -> Stream:
-        """The same log by its durations: every part when it is fetched."""
+        """This log discounted by its durations, every part when it is fetched."""
         view = self.viewed(self._check)
         view._gamma = gamma
         return view
@@ -328,7 +328,7 @@ class Stream(Stored):
         return log.with_time_limit(limit)
 
     def viewed(self, check: Check | None = None, without: Sequence[str] = ()) -> Stream:
-        """The same log, with a check of every part when it is first fetched, and without some columns."""
+        """This log with a check of every part when it is first fetched, and without some columns."""
         view = object.__new__(Stream)
         view.__dict__.update(self.__dict__)
         if "behaviour_prob" in without:
@@ -354,7 +354,7 @@ class Stream(Stored):
 
     @property
     def labels(self) -> LogLabels:
-        """What policies are aligned with; which labels are visited takes a pass."""
+        """The labels that policies are aligned with; which of them are visited takes a pass."""
         columns = (("propensities", "behaviour_prob"), ("target_probs", "target_prob"))
         logged = frozenset(name for name, column in columns if column in self.files.names)
         if self._giver is not None:
@@ -424,7 +424,7 @@ class Stream(Stored):
             self._pass.end()
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a worker needs: where the parts are, and not who watches."""
+        """The state that a worker needs: where the parts are, and not who watches."""
         return self.__dict__ | dict.fromkeys(("executor", "_holder", "_scratch", "_tell", "_pass"))
 
     def __repr__(self) -> str:
@@ -560,7 +560,7 @@ def check_footers(stream: Stream) -> None:
 
 @dataclass(frozen=True, eq=False)
 class FooterWork:
-    """What is looked at in each part: the places of its episodes, and its largest labels."""
+    """The pass that looks at the places of episodes, and at the largest labels."""
 
     files: ParquetFiles
     parts: tuple[Part, ...]

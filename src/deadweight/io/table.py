@@ -73,15 +73,19 @@ def match_features(
     {'feature:x_1': 'x_1', 'feature:x_2': 'x_2', 'next:x_1': 'next_x_1', 'next:x_2': 'next_x_2'}
     """
     taken = {theirs: ours for ours, theirs in used.items()}
+    follows = {f"next_{name}" for name in header}
+    prefixes = tuple(ACTION_PREFIXES.values())
+    free = [n for n in header if not (n in taken or n in follows or n.startswith(prefixes))]
     names: list[str] = []
     for pattern in patterns:
-        if pattern in header:
-            _refuse_own(pattern, taken)
-            matching = [pattern]
-        else:
-            matching = [
-                name for name in header if fnmatchcase(name, pattern) and _is_free(name, header, taken)
-            ]
+        if pattern in header and taken.get(pattern, "state") != "state":
+            raise LogProblem(
+                "DW110",
+                f"A feature describes the state before the action; column {show(pattern)} is the "
+                f"{taken[pattern]} of the log.",
+                fix="Leave it out. If earlier values of it matter, write them into a column of their own.",
+            )
+        matching = [pattern] if pattern in header else [n for n in free if fnmatchcase(n, pattern)]
         if not matching:
             raise LogProblem(
                 "DW110",
@@ -117,23 +121,6 @@ def match_actions(header: Sequence[str]) -> dict[str, str]:
         if columns and all(name in header for name in follow):
             keys |= {f"next_{ours}:{name[len('next_' + prefix) :]}": name for name in follow}
     return keys
-
-
-def _refuse_own(name: str, taken: Mapping[str, str]) -> None:
-    ours = taken.get(name)
-    if ours is not None and ours != "state":
-        raise LogProblem(
-            "DW110",
-            f"A feature describes the state before the action; column {show(name)} is the {ours} of the log.",
-            fix="Leave it out. If earlier values of it matter, write them into a column of their own.",
-        )
-
-
-def _is_free(name: str, header: Sequence[str], taken: Mapping[str, str]) -> bool:
-    """Whether a wildcard may take this column."""
-    if name in taken or name.startswith(tuple(ACTION_PREFIXES.values())):
-        return False
-    return not (name.startswith("next_") and name[len("next_") :] in header)
 
 
 def features_of(table: LogTable) -> Features | None:
@@ -278,7 +265,7 @@ class LogTable:
         return self._columns.arrow[self.names[name]]
 
     def kinds(self, name: str) -> Kinds:
-        """What stands in a column that has values of several types; empty for one type."""
+        """The rows of each type in a column that has values of several types; empty for one type."""
         return self._columns.mixed.get(self.names[name], {})
 
     def numbers(self, name: str) -> Reading:
@@ -365,7 +352,7 @@ class LogTable:
 
     @cached_property
     def table_rows(self) -> TableRows:
-        """Where the steps of the log are in the table."""
+        """The place of each step of the log in the table."""
         return TableRows.whole(self.order, self.n_rows, len(self.offsets) - 1)
 
     @property
@@ -383,7 +370,7 @@ class LogTable:
 
     @cached_property
     def repeated(self) -> tuple[IntArray, IntArray]:
-        """Those pairs of `inner` that have the same step."""
+        """The pairs of `inner` that have the same step."""
         first, second = self.inner
         same = self.steps.values[first] == self.steps.values[second]
         return first[same], second[same]
