@@ -234,8 +234,8 @@ def _minus_one(case: Case) -> Found | None:
     )
 
 
-@LABEL_CHECKS.add("DW335", "warning", "Continuous actions", each=("action",))
-@LABEL_CHECKS.add("DW334", "warning", "Continuous states", each=("state",))
+@LABEL_CHECKS.add("DW335", "warning", "Continuous actions", each=["action"])
+@LABEL_CHECKS.add("DW334", "warning", "Continuous states", each=["state"])
 def _continuous(case: Case, name: str) -> Found | None:
     column = case.table.labels(name)
     if column.distinct is None or not any(isinstance(label, float) for label in column.distinct[:1]):

@@ -19,8 +19,7 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from contextlib import closing, contextmanager, suppress
 from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -60,8 +59,8 @@ def parse_csv(path: Path, choose: Callable[[Any], Mapping[str, str]]) -> tuple[A
     """The columns chosen from a schema, with labels as text; and our names of them -> theirs."""
     import pyarrow.csv as csv
 
-    way = _Way.of(path)
-    with csv.open_csv(path, way.reading, way.parsing) as opened:
+    way = _way_to_read(path)
+    with csv.open_csv(path, *way) as opened:
         names = choose(opened.schema)
     wanted, labels = columns_of(names), labels_in(names)
     try:
@@ -84,12 +83,7 @@ def parse_csv(path: Path, choose: Callable[[Any], Mapping[str, str]]) -> tuple[A
 
 
 def as_written(table: Any, names: Mapping[str, str]) -> Any:
-    """The table with those columns of labels as numbers that read back as they are written.
-
-    Args:
-      table: with labels as text.
-      names: our names of the columns -> theirs.
-    """
+    """A table with labels as text, with those columns as numbers that read back as they are written."""
     state, following = names.get("state"), names.get("next_state")
     for ours in AS_WRITTEN:
         name = names.get(ours)
@@ -113,12 +107,10 @@ def as_numbers(text: Any) -> Any:
     >>> as_numbers(pa.chunked_array([["1", "10"]])).type, as_numbers(pa.chunked_array([["1", "01"]]))
     (DataType(int64), None)
     """
-    try:
+    with suppress(pa.ArrowInvalid):
         whole = pc.cast(text, pa.int64())
         if pc.all(pc.equal(pc.cast(whole, text.type), text)).as_py() is not False:
             return whole
-    except pa.ArrowInvalid:
-        pass
     distinct = pc.unique(text.drop_null())
     try:
         numbers = pc.cast(distinct, pa.float64())
@@ -155,40 +147,27 @@ def guarded(column: Any) -> tuple[Any, BoolArray]:
     return pa.array(marked, pa.string()), formulas
 
 
-def _ways_to_write(number: float) -> tuple[str, ...]:
-    whole = abs(number) < EXACT_IN_FLOAT and number.is_integer()
-    return (repr(number), str(int(number))) if whole else (repr(number),)
-
-
 def without_words(text: Any) -> Any:
     """The column with words for nothing as nothing: a hole among numbers."""
     words = pc.is_in(pc.utf8_lower(pc.utf8_trim_whitespace(text)), pa.array(MEANS_MISSING, text.type))
     return pc.if_else(words, pa.scalar(None, text.type), text)
 
 
-@dataclass(frozen=True)
-class _Way:
-    """How a file is read: its encoding, and the delimiter that its header has most of, a comma if none."""
+def _way_to_read(path: Path) -> tuple[Any, Any]:
+    """The options of a file: its encoding, and the delimiter that its header has most of, a comma if none."""
+    import pyarrow.csv as csv
 
-    reading: Any
-    parsing: Any
-
-    @classmethod
-    def of(cls, path: Path) -> _Way:
-        import pyarrow.csv as csv
-
-        with pa.input_stream(str(path)) as stream:
-            beginning = stream.read(65_536)
-        encoding = "utf-16" if beginning.startswith(UTF_16) else "utf-8"
-        header = beginning.decode(encoding, "replace").split("\n", 1)[0].lstrip("\ufeff").strip("\r\n")
-        said = header[len(SAYS) :] if header.lower().startswith(SAYS) else ""
-        return cls(
-            csv.ReadOptions(encoding=encoding, skip_rows=1 if said else 0),
-            csv.ParseOptions(delimiter=said or max(DELIMITERS, key=header.count), newlines_in_values=True),
-        )
+    with pa.input_stream(str(path)) as stream:
+        beginning = stream.read(65_536)
+    encoding = "utf-16" if beginning.startswith(UTF_16) else "utf-8"
+    header = beginning.decode(encoding, "replace").split("\n", 1)[0].lstrip("\ufeff").strip("\r\n")
+    said = header[len(SAYS) :] if header.lower().startswith(SAYS) else ""
+    delimiter = said or max(DELIMITERS, key=header.count)
+    reading = csv.ReadOptions(encoding=encoding, skip_rows=1 if said else 0)
+    return reading, csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
 
 
-def _read(path: Path, way: _Way, columns: Sequence[str], as_text: Sequence[str]) -> Any:
+def _read(path: Path, way: tuple[Any, Any], columns: Sequence[str], as_text: Sequence[str]) -> Any:
     import pyarrow.csv as csv
 
     # Only an empty field is nothing: a ward may well be called "NA". Numbers take more words, see `columns`.
@@ -198,7 +177,7 @@ def _read(path: Path, way: _Way, columns: Sequence[str], as_text: Sequence[str])
         include_columns=list(columns),
         column_types=dict.fromkeys(as_text, pa.string()),
     )
-    return csv.read_csv(path, way.reading, way.parsing, convert)
+    return csv.read_csv(path, *way, convert)
 
 
 def _without_blank_end(table: Any) -> Any:
@@ -212,10 +191,8 @@ def _without_blank_end(table: Any) -> Any:
 def _narrowed(column: Any) -> Any:
     """Text as whole numbers or numbers if all of it is."""
     for kind in (pa.int64(), pa.float64()):
-        try:
+        with suppress(pa.ArrowInvalid):
             return pc.cast(column, kind)
-        except pa.ArrowInvalid:
-            continue
     return column
 
 

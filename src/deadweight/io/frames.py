@@ -11,6 +11,7 @@ import decimal
 import numbers
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -137,14 +138,12 @@ def _as_arrow(name: str, values: Any) -> tuple[Any, Kinds]:
 
     if isinstance(values, nw.Series) and values.dtype == nw.Object:
         values = values.to_list()  # polars would hand over the addresses of the objects
-    try:
+    with suppress(pa.ArrowException, TypeError, ValueError, OverflowError):
         if isinstance(values, nw.Series):
             return values.to_arrow(), {}
         if isinstance(values, (pa.Array, pa.ChunkedArray)):
             return values, {}
         return pa.array(values, from_pandas=True), {}
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        pass
     return _of_objects(name, values)
 
 

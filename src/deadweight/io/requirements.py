@@ -167,10 +167,10 @@ def _several_behaviours(table: LogTable) -> Found | None:
 
 
 @STRUCTURE_CHECKS.add(
-    "DW226", "error", "Episodes that go on after they were truncated", *ORDERED, each=("truncated",)
+    "DW226", "error", "Episodes that go on after they were truncated", *ORDERED, each=["truncated"]
 )
 @STRUCTURE_CHECKS.add(
-    "DW225", "error", "Episodes that go on after they terminated", *ORDERED, each=("terminated",)
+    "DW225", "error", "Episodes that go on after they terminated", *ORDERED, each=["terminated"]
 )
 def _ends_inside(table: LogTable, name: str) -> Found | None:
     flags = table.flags(name).values[table.order]

@@ -223,7 +223,7 @@ def match_columns(
     names = {}
     for ours in known:
         candidates = [renames[ours]] if ours in renames else [ours, *ALIASES.get(ours, ())]
-        present = [name for name in (_spelt(ours, header) for ours in candidates) if name in header]
+        present = [name for name in (_spelt(alias, header) for alias in candidates) if name in header]
         if present:
             names[ours] = present[0]
     missing = [ours for ours in required if ours not in names]
