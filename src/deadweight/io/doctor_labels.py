@@ -116,6 +116,12 @@ class Case:
         """(n,) sum of rewards of each episode."""
         return np.add.reduceat(self.log.rewards, self.log.offsets[:-1])
 
+    @property
+    def features(self) -> FloatArray:
+        """(steps, d) the features; only for checks of logs that have them."""
+        assert self.log.features is not None
+        return self.log.features
+
     @cached_property
     def seen(self) -> Seen:
         """The pairs of state and action that were logged."""
@@ -324,7 +330,7 @@ FEATURE_CHECKS = Checks[Case]()
 
 @FEATURE_CHECKS.add("DW711", "warning", "Features that are constant")
 def _constant(case: Case) -> Found | None:
-    x = _features(case)
+    x = case.features
     return _about(
         case,
         (x == x[0]).all(axis=0) if len(x) > 1 else np.zeros(x.shape[1], dtype=bool),
@@ -335,7 +341,7 @@ def _constant(case: Case) -> Found | None:
 
 @FEATURE_CHECKS.add("DW712", "warning", "Features that say the same")
 def _duplicated(case: Case) -> Found | None:
-    x = _features(case)
+    x = case.features
     z = _standardised(x)
     likeness = np.abs(z.T @ z) / len(z)
     twins = np.argwhere(np.triu(likeness > SAME, 1))
@@ -352,7 +358,7 @@ def _duplicated(case: Case) -> Found | None:
 
 @FEATURE_CHECKS.add("DW713", "warning", "Features that know the reward")
 def _leaks_reward(case: Case) -> Found | None:
-    log, x = case.log, _features(case)
+    log, x = case.log, case.features
     if log.n_episodes < FEWEST_EPISODES:
         return None
     starts = x[log.offsets[:-1]]
@@ -371,15 +377,14 @@ def _leaks_reward(case: Case) -> Found | None:
 
 @FEATURE_CHECKS.add("DW714", "warning", "Features that know the end")
 def _leaks_end(case: Case) -> Found | None:
-    log, x = case.log, _features(case)
+    log, x = case.log, case.features
     if log.n_episodes < FEWEST_EPISODES or log.lengths.min() == log.horizon:
         return None
     last = np.zeros(log.n_steps, dtype=bool)
     last[log.offsets[1:] - 1] = True
-    known = np.array([_tells_apart(column, last) for column in x.T])
     return _about(
         case,
-        known,
+        np.array([_tells_apart(column, last) for column in x.T]),
         "a different value on the last row of an episode than on nearly all others",
         "If it was made by looking ahead (steps left, length of the episode, a flag of the end), leave it "
         "out. If the task ends where this value is reached, all is well.",
@@ -388,7 +393,7 @@ def _leaks_end(case: Case) -> Found | None:
 
 @FEATURE_CHECKS.add("DW715", "warning", "Features that are wildly scaled")
 def _wildly_scaled(case: Case) -> Found | None:
-    x = _features(case)
+    x = case.features
     low, high = np.quantile(x, [0.25, 0.75], axis=0)
     middle = (high - low) / 1.35  # the standard deviation, were it a normal distribution
     wild = (middle > 0) & (x.std(axis=0) > WILD * middle)
@@ -407,7 +412,7 @@ def _wildly_scaled(case: Case) -> Found | None:
 
 @FEATURE_CHECKS.add("DW716", "info", "Features that may be names")
 def _category(case: Case) -> Found | None:
-    x = _features(case)
+    x = case.features
     few = np.zeros(x.shape[1], dtype=bool)
     for j, column in enumerate(x.T):
         if (column == np.round(column)).all():
@@ -419,11 +424,6 @@ def _category(case: Case) -> Found | None:
         "If the numbers are names (a ward, a device), write a column of 0 and 1 for each; if they are "
         "amounts or grades, all is well.",
     )
-
-
-def _features(case: Case) -> FloatArray:
-    assert case.log.features is not None, "these checks are for logs with features"
-    return case.log.features
 
 
 def _about(case: Case, which: BoolArray, holds: str, fix: str) -> Found | None:

@@ -350,6 +350,7 @@ def _looked_at_more(case: Case) -> Found | None:
     assert log.propensities is not None
     if not log.has_states:
         return None
+    # Does what the old policy looked at, and the state lacks, tell what follows?
     logs, of = np.log(log.propensities), seen.of_step
     mean = seen.sums(logs) / seen.count
     differs = (seen.sums(np.square(logs)) / seen.count - np.square(mean) > SAME**2)[of]

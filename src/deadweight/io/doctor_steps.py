@@ -5,19 +5,16 @@ Support is what the log has seen: actions and states that are rare, alone, or ne
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from deadweight.errors import how_many
 from deadweight.io.doctor_labels import Case, named
 from deadweight.io.schema import Checks, Found, about, show
 from deadweight.log.interface import in_memory
-from deadweight.sums.blocks import Block
 from deadweight.sums.ends import inferred_limit
 from deadweight.sums.reduction import reduce_log
 from deadweight.typing import BoolArray
-from deadweight.values.equal_episodes import Contents, EpisodeContents
+from deadweight.values.equal_episodes import EpisodeContents
 from deadweight.values.model import count
 
 FEW = 30
@@ -179,7 +176,7 @@ def _copied(case: Case) -> Found | None:
     if not log.has_states or log.n_states * log.n_actions > MOST_PAIRS:
         return None
     wanted = EpisodeContents(in_memory(log), log.n_actions)
-    contents = reduce_log([log], _Contents(wanted))[0]
+    contents = reduce_log([log], lambda block: [wanted.summarise(block)])[0]
     copies = wanted.finish(contents, count([log], log.n_states, log.n_actions), log.behaviour_ids is not None)
     if not copies.found:
         return None
@@ -189,16 +186,6 @@ def _copied(case: Case) -> Found | None:
         "Find out how they came into the log (files that were read twice, a join), and leave copies out. "
         "Until then no verdict is given.",
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _Contents:
-    """The contents of a block's episodes, to be summed."""
-
-    wanted: EpisodeContents
-
-    def __call__(self, block: Block) -> list[Contents]:
-        return [self.wanted.summarise(block)]
 
 
 # --- Steps and flags

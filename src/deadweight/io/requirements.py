@@ -39,7 +39,7 @@ from deadweight.sums.ends import TimeLimit, assumption, inferred_limit
 from deadweight.typing import BoolArray, IntArray
 
 ORDERED = ("episode", "step")
-LARGEST_REWARD = 1e100
+LARGEST_REWARD = 1e100  # beyond it sums of squares are infinite
 TOLERANCE = 1e-6  # of a sum of probabilities, in single precision
 SMALLEST = 1e-100  # a probability below it is as good as 0, and its inverse overflows
 NO_REWARD = "is blank in every row of the log: there is nothing to evaluate."
@@ -59,7 +59,7 @@ STRUCTURE_CHECKS = Checks[LogTable]()
 
 @STRUCTURE_CHECKS.add("DW201", "error", "Several episodes under one id", *ORDERED)
 def _restarted(table: LogTable) -> Found | None:
-    again = _restarting_rows(table)
+    again = _restarting_rows(table)  # steps run up, start again at the first, and run up again
     if not again.size:
         return None
     ids = "Make the ids unique, for example by joining them with a user, a site or a date."
@@ -130,7 +130,7 @@ def _next_state_disagrees(table: LogTable) -> Found | None:
     both, n = table.next_labels, table.n_rows
     if both is None:
         return None
-    first, second = (rows[table.in_sequence] for rows in table.inner)
+    first, second = (rows[table.in_sequence] for rows in table.inner)  # across a gap it need not be
     known = ~both.missing[n + first]
     wrong = known & (both.values[n + first] != both.values[second])
     rows = np.sort(first[wrong])
@@ -478,6 +478,7 @@ def _logarithms(table: LogTable, name: str) -> Found | None:
 def _percentages(table: LogTable, name: str) -> Found | None:
     values = table.numbers(name).values
     above = values > 1 + TOLERANCE
+    # Most values above one, none above a hundred.
     if not (values.min() >= 0 and values.max() <= 100 and above.mean() >= 0.5):
         return None
     return Found(

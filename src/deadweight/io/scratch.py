@@ -93,13 +93,6 @@ def code_type(count: int) -> np.dtype[Any]:
     return np.min_scalar_type(max(0, count - 1))
 
 
-@dataclass(frozen=True)
-class Kept:
-    """The logs of a part, as they were kept."""
-
-    logs: list[Trajectories]
-
-
 @dataclass(frozen=True, eq=False)
 class Shelf:
     """The parts of a log in a folder, each in one of its own; workers share it.
@@ -131,12 +124,12 @@ class Shelf:
             if unfinished is not None:
                 shutil.rmtree(unfinished, ignore_errors=True)
 
-    def kept(self, part: int) -> Kept | None:
-        """A part, its columns mapped; None where it has not been kept, or is no longer as it was written."""
+    def kept(self, part: int) -> list[Trajectories] | None:
+        """The logs of a part, mapped; None where it has not been kept, or is no longer as it was written."""
         place = self._place(part)
         try:
             pieces = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
-            return Kept([self._log(place / str(number), sizes) for number, sizes in enumerate(pieces)])
+            return [self._log(place / str(number), sizes) for number, sizes in enumerate(pieces)]
         except (FileNotFoundError, Damaged):
             return None
 

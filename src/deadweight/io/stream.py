@@ -37,7 +37,7 @@ from deadweight.io.parquet import (
 from deadweight.io.part_log import CommonLabels, Fetched, fetch, logs_of, own_rows, place, whole_part
 from deadweight.io.requirements import NAME_THE_REWARD, NO_REWARD
 from deadweight.io.schema import NOTHING, LogProblem, Mending, match_columns, show
-from deadweight.io.scratch import Kept, Scratch, Shelf, by_episode
+from deadweight.io.scratch import Scratch, Shelf, by_episode
 from deadweight.log.behaviour import counts_by_fold, propensities_by_fold
 from deadweight.log.checks import limit_by_flags
 from deadweight.log.interface import Census, Check, Giver, LogLabels
@@ -228,20 +228,19 @@ class Stream(Stored):
         whole = whole_part(self.files, self.plan[part], self.common)
         return self._as_asked(part, [whole])[0]
 
-    def fetch(self, part: int) -> Fetched | Kept:
+    def fetch(self, part: int) -> Fetched | list[Trajectories]:
         """Decode a part, or find it as it was kept."""
         kept = None if self._shelf is None else self._shelf.kept(part)
         return fetch(self.files, self.plan[part]) if kept is None else kept
 
-    def pieces(self, part: int, fetched: Fetched | Kept) -> list[Trajectories]:
+    def pieces(self, part: int, fetched: Fetched | list[Trajectories]) -> list[Trajectories]:
         """A part, with an episode that goes on in the next row group apart from the others."""
-        if isinstance(fetched, Kept):
-            logs = fetched.logs
-        else:
-            first_time = not self._fetched_before
-            logs = logs_of(fetched, self.files, self.plan[part], self.common, check=first_time)
-            if self._shelf is not None:
-                self._shelf.keep(part, logs)
+        if isinstance(fetched, list):
+            return self._as_asked(part, fetched)
+        first_time = not self._fetched_before
+        logs = logs_of(fetched, self.files, self.plan[part], self.common, check=first_time)
+        if self._shelf is not None:
+            self._shelf.keep(part, logs)
         return self._as_asked(part, logs)
 
     def _as_asked(self, part: int, logs: list[Trajectories]) -> list[Trajectories]:
