@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from deadweight.io.doctor import doctor as doctor
     from deadweight.io.environments import from_minari as from_minari
     from deadweight.io.environments import record as record
+    from deadweight.io.open import read as read
     from deadweight.io.policy_files import read_policy as read_policy
-    from deadweight.io.read import read as read
     from deadweight.log.behaviour import cross_fitted_propensities as cross_fitted_propensities
     from deadweight.log.behaviour import estimate_behaviour as estimate_behaviour
     from deadweight.log.labels import StateSet as StateSet
@@ -100,7 +100,7 @@ _PLACES = {
     "policy_value": "mdp.tabular",
     "progress": "tools.progress",
     "q_values": "mdp.tabular",
-    "read": "io.read",
+    "read": "io.open",
     "read_policy": "io.policy_files",
     "record": "io.environments",
     "simulate": "mdp.problem",

@@ -10,7 +10,7 @@ from doctor.broken_logs import CORPUS, sound
 
 from deadweight.errors import DataError
 from deadweight.io.doctor import ON_THE_LOG, ON_THE_TABLE, ON_THE_TARGET, doctor
-from deadweight.io.read import read
+from deadweight.io.open import read
 from deadweight.io.requirements import REQUIREMENTS
 from deadweight.io.schema import LogProblem
 

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from deadweight.errors import DataError, DeadweightError
 from deadweight.io.doctor import doctor
+from deadweight.io.open import read
 from deadweight.io.policy_files import read_policy
-from deadweight.io.read import read
 from deadweight.io.schema import OPTIONAL, REQUIRED
 
 RELAXED = settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))

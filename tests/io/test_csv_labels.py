@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import deadweight as dw
 from deadweight.errors import PolicyError
 from deadweight.io.files import as_numbers
+from deadweight.io.open import read
 from deadweight.io.policy_files import read_policy
-from deadweight.io.read import read
 from deadweight.io.schema import LogProblem
 
 TWINS = [("01", "1"), ("0x10", "16"), ("12:00", "12:00:00"), ("true", "True"), ("1", "1.0"), ("1e1", "10"),

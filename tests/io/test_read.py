@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deadweight.errors import DataError
-from deadweight.io.read import read
+from deadweight.io.open import read
 from deadweight.log.trajectories import Trajectories
 
 COLUMNS = {

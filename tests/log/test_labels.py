@@ -290,7 +290,7 @@ def test_ids_of_old_policies_are_kept_on_disk_as_they_are(tmp_path: Path) -> Non
     shelf = Shelf(str(tmp_path), CommonLabels(log.state_labels, log.action_labels))
     shelf.keep(0, [log])
     kept = shelf.kept(0)
-    assert kept is None or list(kept.logs[0].behaviour_ids) == ids
+    assert kept is None or list(kept[0].behaviour_ids) == ids
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])

@@ -16,9 +16,9 @@ import pytest
 import deadweight as dw
 from deadweight.errors import DeadweightError, OptionError, PolicyError, TooLarge
 from deadweight.io.doctor import doctor
-from deadweight.io.doctor_case import SMALL_TABLE, Seen
+from deadweight.io.doctor_labels import SMALL_TABLE, Seen
+from deadweight.io.open import read
 from deadweight.io.policy_files import read_policy
-from deadweight.io.read import read
 from deadweight.negligible import covariance, return_test
 from deadweight.tools import limits as memory
 

@@ -12,11 +12,10 @@ from deadweight.cli.failures import File, finish, refuse
 from deadweight.cli.log_options import Invocation, assume, check_behaviour, check_file
 from deadweight.cli.output import SCHEMA, out_json, tell, tell_words
 from deadweight.errors import DeadweightError, OptionError, how_many
-from deadweight.io.doctor import Diagnosis, examine
+from deadweight.io.doctor import METADATA, Diagnosis, Mended, examine, mend
 from deadweight.io.doctor_labels import NO_BEHAVIOUR
 from deadweight.io.files import from_stdin, guarded
 from deadweight.io.folders import PARQUET, files_of
-from deadweight.io.mend import METADATA, Mended, mend
 from deadweight.io.schema import Finding
 from deadweight.io.table import LogTable, open_table
 from deadweight.tools.files import write_text, write_whole, writing

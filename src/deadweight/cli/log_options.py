@@ -13,11 +13,10 @@ from typing import Any, TypeVar
 
 from deadweight.cli.output import program, say
 from deadweight.errors import DataError, OptionError, OutputError, did_you_mean
-from deadweight.io.doctor import Diagnosis, examine, examine_part
+from deadweight.io.doctor import MENDED, Diagnosis, examine, examine_part
 from deadweight.io.doctor_labels import NO_BEHAVIOUR
 from deadweight.io.files import from_stdin
 from deadweight.io.folders import files_of, unreadable
-from deadweight.io.mend import MENDED
 from deadweight.io.open import LARGE, Look, open_log
 from deadweight.io.parquet import are_parquet, count_rows
 from deadweight.io.policy_files import read_policy, require_file

@@ -1,8 +1,12 @@
-"""One column of a table, read as numbers, flags or steps; `label_columns` reads labels.
+"""One column of a table, read as numbers, flags, steps or labels.
 
 Tables come from many libraries, and the same column may be integers, floats with holes, decimals, text or
 categories. Each reading says which rows are missing and which cannot be read, and leaves the judgement to
 the checks. Nothing here loops over rows in Python, but for steps that are neither 64-bit integers nor floats.
+
+What a label is follows from the column's Arrow type and from the label itself, never from what else a batch
+happens to hold, so that parts of a log agree with the whole. Numbers that are all whole become integers; that
+much is decided by the column, and `as_one_kind` brings columns that were decided apart together again.
 """
 
 from __future__ import annotations
@@ -12,12 +16,27 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from deadweight.log.labels import EXACT_IN_FLOAT, encode
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray, Labels
+
+
+class _Later:
+    """A module that is imported when something of it is first used: to import pyarrow takes a while."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(import_module(self._name), attribute)
+
+
+pa: Any = _Later("pyarrow")
+pc: Any = _Later("pyarrow.compute")
 
 NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^[+-]?(inf|Inf|INF|infinity|Infinity)$"
 PERCENT = r"\s*%$"
@@ -31,109 +50,77 @@ MOST_DIGITS = 200
 
 
 @dataclass(frozen=True)
-class Numbers:
-    """A column of numbers: NaN where missing or unreadable."""
+class Reading:
+    """A column, read in one way: rows that are missing, and rows that cannot be read, stand for nothing.
 
-    values: FloatArray
+    Attributes:
+      values: numbers (NaN where there is nothing), flags (False there), or steps: whole numbers, times as
+        such, or floats.
+      missing, unreadable: (rows,) where there is nothing, and where something else stands.
+      from_text: whether numbers were text.
+      are_times: whether steps are.
+    """
+
+    values: AnyArray
     missing: BoolArray
     unreadable: BoolArray
     from_text: bool = False
-
-
-@dataclass(frozen=True)
-class Flags:
-    """A column of True and False: False where missing or unreadable."""
-
-    values: BoolArray
-    missing: BoolArray
-    unreadable: BoolArray
-
-
-@dataclass(frozen=True)
-class Steps:
-    """A column that orders the rows of an episode: whole numbers (or times as such), or floats."""
-
-    values: IntArray | FloatArray
-    missing: BoolArray
-    unreadable: BoolArray
     are_times: bool = False
 
 
-def read_numbers(column: Any) -> Numbers:
+def read_numbers(column: Any) -> Reading:
     """An Arrow column as float64."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     column = decoded(column)
     kind, n = column.type, len(column)
     none = np.zeros(n, dtype=bool)
     if pa.types.is_null(kind):
-        return Numbers(np.full(n, np.nan), ~none, none)
-    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        values = to_numpy(pc.cast(column, pa.float64(), safe=False), np.nan)
-        return Numbers(values, np.isnan(values), none)
-    if pa.types.is_decimal(kind):
-        values = to_numpy(pc.cast(column, pa.float64()), np.nan)
-        return Numbers(values, np.isnan(values), none)
+        return Reading(np.full(n, np.nan), ~none, none)
+    if is_number(kind) or pa.types.is_boolean(kind):
+        values = to_numpy(pc.cast(column, pa.float64(), safe=pa.types.is_decimal(kind)), np.nan)
+        return Reading(values, np.isnan(values), none)
     if not is_text(kind):
         missing = to_numpy(pc.is_null(column), True)
-        return Numbers(np.full(n, np.nan), missing, ~missing)
+        return Reading(np.full(n, np.nan), missing, ~missing)
     text, missing = trimmed(column)
     values, readable = _parsed(text)
     if not (readable | missing).all():
         percent = to_numpy(pc.match_substring_regex(text, PERCENT), False)
         values, readable = _parsed(_with_points(pc.replace_substring_regex(text, PERCENT, "")))
         values = np.where(percent, values / 100, values)
-    return Numbers(values, missing, ~readable & ~missing, from_text=True)
+    return Reading(values, missing, ~readable & ~missing, from_text=True)
 
 
 def _parsed(text: Any) -> tuple[FloatArray, BoolArray]:
     """A column of text as numbers, NaN where they cannot be read; and where they can."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     readable = to_numpy(pc.match_substring_regex(text, NUMBER), False)
     numbers = pc.cast(pc.if_else(pa.array(readable), text, pa.scalar(None, text.type)), pa.float64())
     return to_numpy(numbers, np.nan), readable
 
 
 def _with_points(text: Any) -> Any:
-    """Text of numbers with decimal points, if it is beyond doubt that they have decimal commas.
-
-    >>> import pyarrow as pa
-    >>> _with_points(pa.array(["0,75", "1,234"])).to_pylist(), _with_points(pa.array(["1,234"])).to_pylist()
-    (['0.75', '1.234'], ['1,234'])
-    """
-    import pyarrow.compute as pc
-
+    """Text of numbers with decimal points, if it is beyond doubt that they have decimal commas."""
     sure = pc.any(pc.match_substring_regex(text, SURELY_DECIMAL)).as_py()
     if not sure or pc.any(pc.match_substring(text, ".")).as_py():
         return text
     return pc.replace_substring_regex(text, COMMA, r"\1.\2")
 
 
-def read_flags(column: Any) -> Flags:
+def read_flags(column: Any) -> Reading:
     """An Arrow column as True and False; 0 and 1, and the usual words, will do."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     column = decoded(column)
     if is_text(column.type):
         text, missing = trimmed(column)
         low = pc.utf8_lower(text)
         true = to_numpy(pc.is_in(low, pa.array(MEANS_TRUE, low.type)), False)
         false = to_numpy(pc.is_in(low, pa.array(MEANS_FALSE, low.type)), False)
-        return Flags(true, missing, ~(true | false | missing))
+        return Reading(true, missing, ~(true | false | missing))
     numbers = read_numbers(column)
-    one = numbers.values == 1
-    return Flags(one, numbers.missing, ~(one | (numbers.values == 0) | numbers.missing))
+    true, false = numbers.values == 1, numbers.values == 0
+    return Reading(true, numbers.missing, ~(true | false | numbers.missing))
 
 
-def read_steps(column: Any) -> Steps:
+def read_steps(column: Any) -> Reading:
     """An Arrow column as something that can be sorted; dates and times count as times."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     column = decoded(column)
     kind = column.type
     missing = to_numpy(pc.is_null(column), True)
@@ -141,7 +128,7 @@ def read_steps(column: Any) -> Steps:
     if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
         storage = pa.int32() if kind.bit_width == 32 else pa.int64()
         whole = to_numpy(pc.cast(column, storage), 0).astype(np.int64)
-        return Steps(whole, missing, readable, are_times=True)
+        return Reading(whole, missing, readable, are_times=True)
     if is_text(kind):
         column, _ = trimmed(column)
         for unit, zone in (("us", None), ("ns", None), ("us", "UTC"), ("ns", "UTC")):
@@ -151,7 +138,7 @@ def read_steps(column: Any) -> Steps:
             return read_steps(pc.cast(column, pa.int64()))
     if pa.types.is_integer(kind) or pa.types.is_decimal(kind):
         with suppress(pa.ArrowInvalid):
-            return Steps(to_numpy(pc.cast(column, pa.int64()), 0), missing, readable)
+            return Reading(to_numpy(pc.cast(column, pa.int64()), 0), missing, readable)
     numbers = read_numbers(column)
     values = np.where(np.isnan(numbers.values), 0.0, numbers.values)
     counted = as_whole(values)
@@ -162,8 +149,8 @@ def read_steps(column: Any) -> Steps:
         merged = np.unique(values[~numbers.missing]).size < len(pc.unique(column.drop_null()))
         exact = _from_the_first(column) if merged else None
         if exact is not None:
-            return Steps(exact, numbers.missing, unreadable)
-    return Steps(values if counted is None else counted, numbers.missing, unreadable)
+            return Reading(exact, numbers.missing, unreadable)
+    return Reading(values if counted is None else counted, numbers.missing, unreadable)
 
 
 def _from_the_first(column: Any) -> IntArray | None:
@@ -188,9 +175,6 @@ def as_whole(values: FloatArray) -> IntArray | None:
 
 def decoded(column: Any) -> Any:
     """Categories as what they stand for, extension types as what they store, views as plain text."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if isinstance(column, pa.Array):
         column = pa.chunked_array([column])
     kind = column.type
@@ -200,8 +184,8 @@ def decoded(column: Any) -> Any:
     if pa.types.is_dictionary(kind):
         return decoded(pc.cast(column, kind.value_type))
     if pa.types.is_run_end_encoded(kind):
-        plain = [pc.run_end_decode(chunk) for chunk in column.chunks]
-        return decoded(pa.chunked_array(plain, type=kind.value_type))
+        values = [pc.run_end_decode(chunk) for chunk in column.chunks]
+        return decoded(pa.chunked_array(values, type=kind.value_type))
     # Text beyond 2 GB overflows 32-bit offsets; views have fewer kernels.
     if pa.types.is_binary_view(kind):
         return pc.cast(column, pa.large_binary())
@@ -210,16 +194,11 @@ def decoded(column: Any) -> Any:
 
 def is_text(kind: Any) -> bool:
     """Whether this is an Arrow type of text."""
-    import pyarrow as pa
-
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def trimmed(column: Any) -> tuple[Any, BoolArray]:
     """Text without surrounding blanks, null where it is a word for nothing; and where that is."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     text = pc.utf8_trim_whitespace(column)
     nothing = pc.is_in(pc.utf8_lower(text), pa.array(MEANS_MISSING, text.type))
     text = pc.if_else(nothing, pa.scalar(None, text.type), text)
@@ -228,19 +207,9 @@ def trimmed(column: Any) -> tuple[Any, BoolArray]:
 
 def to_numpy(column: Any, fill: Any) -> AnyArray:
     """A numpy array with nulls filled; an integer column with holes never passes through floats."""
-    import pyarrow.compute as pc
-
     filled = pc.fill_null(column, fill) if column.null_count else column
     flat = filled.to_numpy() if hasattr(filled, "chunks") else filled.to_numpy(zero_copy_only=False)
     return np.asarray(flat)
-
-
-# --------------------------------------------------------------------------------------------------------
-# A column of labels: episodes, states, actions.
-#
-# What a label is follows from the column's Arrow type and from the label itself, never from what else a batch
-# happens to hold, so that parts of a log agree with the whole. Numbers that are all whole become integers;
-# that much is decided by the column, and `as_one_kind` brings columns that were decided apart together again.
 
 
 @dataclass(frozen=True)
@@ -261,10 +230,10 @@ class LabelColumn:
     def has(self, *labels: Any) -> BoolArray:
         """(rows,) whether each row has one of these labels."""
         if self.distinct is None:
-            found = np.isin(self.values, [label for label in labels if isinstance(label, int)])
+            has = np.isin(self.values, [label for label in labels if isinstance(label, int)])
         else:
-            found = np.array([*(label in labels for label in self.distinct), False], dtype=bool)[self.values]
-        return found & ~self.missing
+            has = np.array([*(label in labels for label in self.distinct), False], dtype=bool)[self.values]
+        return has & ~self.missing
 
     def sort_keys(self) -> IntArray:
         """(rows,) integers in the order of the labels."""
@@ -273,8 +242,6 @@ class LabelColumn:
 
 def read_labels(column: Any) -> LabelColumn:
     """An Arrow column as labels: whole numbers, or the distinct values and an index a row."""
-    import pyarrow as pa
-
     column = decoded(column)
     kind, n = column.type, len(column)
     if pa.types.is_null(kind):
@@ -293,11 +260,10 @@ def read_labels(column: Any) -> LabelColumn:
 
 def join_labels(first: LabelColumn, second: LabelColumn) -> LabelColumn | None:
     """Both columns, one after the other, over common labels; None if one has numbers and the other not."""
-    for one, other in ((first, second), (second, first)):
-        if one.missing.all() and not one.nested:
-            empty = LabelColumn(np.zeros_like(one.values), one.missing, other.distinct)
-            first, second = (empty, other) if one is first else (other, empty)
-            break
+    if first.missing.all() and not first.nested:
+        first = LabelColumn(np.zeros_like(first.values), first.missing, second.distinct)
+    elif second.missing.all() and not second.nested:
+        second = LabelColumn(np.zeros_like(second.values), second.missing, first.distinct)
     if first.nested or second.nested:
         return None
     missing = np.concatenate([first.missing, second.missing])
@@ -331,19 +297,15 @@ def as_one_kind(labels: Iterable[Any]) -> list[Any]:
     >>> as_one_kind([1, 2]), as_one_kind([1, 0.5]), as_one_kind(["a"])
     ([1, 2], [1.0, 0.5], ['a'])
     """
-    found = list(labels)
-    if all(isinstance(label, int | str) for label in found):
-        return found
-    return [
-        float(label)
-        if isinstance(label, int) and not isinstance(label, bool) and abs(label) < EXACT_IN_FLOAT
-        else label
-        for label in found
-    ]
+    column = list(labels)
+    if all(isinstance(label, int | str) for label in column):
+        return column
+    whole = [isinstance(v, int) and not isinstance(v, bool) and abs(v) < EXACT_IN_FLOAT for v in column]
+    return [float(label) if w else label for label, w in zip(column, whole, strict=True)]
 
 
 def as_labels(values: list[Any]) -> Labels:
-    """A flat array of objects, whatever they are."""
+    """(n,) an array of objects, whatever they are."""
     column = np.empty(len(values), dtype=object)
     column[:] = values
     return column
@@ -354,9 +316,6 @@ def hashes(column: Any) -> AnyArray:
 
     It depends on the column's type and on the label: 1.0 has one hash among whole numbers and among halves.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     column = decoded(column)
     kind, n = column.type, len(column)
     if pa.types.is_null(kind) or pa.types.is_nested(kind):
@@ -372,45 +331,30 @@ def hashes(column: Any) -> AnyArray:
     if not (is_text(kind) or is_bytes(kind)):
         column = _written_out(column)
     encoded = _encoded(column)
-    of_distinct = np.array(
-        [0 if label is None else zlib.crc32(label if isinstance(label, bytes) else label.encode())
-         for label in encoded.dictionary.to_pylist()],
-        dtype=np.uint64,
-    )  # fmt: skip
-    codes = to_numpy(encoded.indices, -1)
-    return _mixed(np.append(of_distinct, np.uint64(0))[codes])
+    labels = [v.encode() if isinstance(v, str) else v for v in encoded.dictionary.to_pylist()]
+    sums = np.array([0 if v is None else zlib.crc32(v) for v in labels] + [0], dtype=np.uint64)
+    return _mixed(sums[to_numpy(encoded.indices, -1)])
 
 
 def is_bytes(kind: Any) -> bool:
     """Whether this is an Arrow type of bytes."""
-    import pyarrow as pa
-
-    return bool(
-        pa.types.is_binary(kind)
-        or pa.types.is_large_binary(kind)
-        or pa.types.is_fixed_size_binary(kind)
-        or pa.types.is_binary_view(kind)
-    )
+    t = pa.types
+    plain = t.is_binary(kind) or t.is_large_binary(kind)
+    return bool(plain or t.is_fixed_size_binary(kind) or t.is_binary_view(kind))
 
 
 def is_number(kind: Any) -> bool:
     """Whether this is an Arrow type of numbers."""
-    import pyarrow as pa
-
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
 def _mixed(keys: AnyArray) -> AnyArray:
     """Keys spread over 32 bits, so that neighbours part."""
-    spread: AnyArray = (keys * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)
-    return spread
+    return np.asarray((keys * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32))
 
 
 def _whole_numbers(column: Any) -> LabelColumn | None:
     """Labels that are whole numbers, whatever the type they were stored in."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     kind = column.type
     missing = to_numpy(pc.is_null(column), True)
     if pa.types.is_floating(kind):
@@ -419,10 +363,8 @@ def _whole_numbers(column: Any) -> LabelColumn | None:
         whole = as_whole(np.where(missing, 0.0, values))
         return None if whole is None else LabelColumn(whole, missing, None)
     if pa.types.is_integer(kind) or pa.types.is_decimal(kind):
-        try:
+        with suppress(pa.ArrowInvalid):
             return LabelColumn(to_numpy(pc.cast(column, pa.int64()), 0), missing, None)
-        except pa.ArrowInvalid:
-            return None
     return None
 
 
@@ -442,8 +384,6 @@ def _by_dictionary(column: Any) -> LabelColumn:
 
 
 def _encoded(column: Any) -> Any:
-    import pyarrow as pa
-
     encoded = column.dictionary_encode()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.unify_dictionaries().combine_chunks()
@@ -465,8 +405,6 @@ def _label(value: Any) -> Any:
 
 def _written_out(column: Any) -> Any:
     """Times, decimals and the like as text."""
-    import pyarrow as pa
-
     try:
         return column.cast(pa.large_string())
     except pa.ArrowNotImplementedError:

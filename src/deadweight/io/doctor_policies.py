@@ -1,7 +1,9 @@
-r"""Logged probabilities against what was done.
+r"""Checks of policies: logged probabilities, the policy to be evaluated, and several old policies.
 
 If action a has probability p(a | s) then a share h of the visits to s should take it, where h is the harmonic
 mean of the probabilities logged with a: :math:`E[1_a / p] = 1` also where p depends on more than the state.
+Probabilities that differ within a state and action say that the old policy looked at something else, also
+where nobody names several of them; what followed may say that it matters.
 """
 
 from __future__ import annotations
@@ -9,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from deadweight.errors import PolicyError, TooLarge, did_you_mean, how_many
-from deadweight.io.doctor_case import Case, named
-from deadweight.io.schema import Check, Found, show
+from deadweight.io.doctor_labels import Case, named
+from deadweight.io.schema import Checks, Found, about, show
 from deadweight.log.labels import in_the_words_of, plain
 from deadweight.log.trajectories import episode_of_rows
 from deadweight.sums.old_policies import SAME, Confounding, old_policies, slope_sums
@@ -24,8 +26,13 @@ BIG_RATIO = 100.0
 VARIES = 0.01
 
 
-def one_everywhere(case: Case) -> Found | None:
-    """Probability 1 in every row."""
+LOGGED = ("behaviour_prob",)
+BY_STATE = (*LOGGED, "state")
+PROBABILITY_CHECKS = Checks[Case]()
+
+
+@PROBABILITY_CHECKS.add("DW421", "warning", "Behaviour probability 1 everywhere", *LOGGED)
+def _one_everywhere(case: Case) -> Found | None:
     values = case.table.numbers("behaviour_prob").values
     if values.min() < 1:
         return None
@@ -37,25 +44,23 @@ def one_everywhere(case: Case) -> Found | None:
     )
 
 
-def certain_but_not(case: Case) -> Found | None:
-    """Probability 1 in a state where other actions were taken too."""
+@PROBABILITY_CHECKS.add("DW422", "warning", "Certain, but other actions were taken", *BY_STATE)
+def _certain_but_not(case: Case) -> Found | None:
     log, p = case.log, _propensities(case)
     if p.min() >= 1:
         return None
-    several = case.seen.actions_seen > 1
-    wrong = (p >= 1) & several[log.states]
-    if not wrong.any():
-        return None
-    rows = case.rows(wrong)
-    return Found(
-        f"behaviour_prob is 1 in {case.table.rows(rows)}, where other actions were taken in the same state.",
+    return about(
+        case.rows((p >= 1) & (case.seen.actions_seen > 1)[log.states]),
+        lambda rows: (
+            f"behaviour_prob is 1 in {case.table.rows(rows)}, where other actions were taken in the same "
+            "state."
+        ),
         "Log the probability with which the action was drawn.",
-        rows,
     )
 
 
-def against_counts(case: Case) -> Found | None:
-    """Actions taken far more or less often than their probabilities say."""
+@PROBABILITY_CHECKS.add("DW423", "warning", "Probabilities that disagree with counts", *BY_STATE)
+def _against_counts(case: Case) -> Found | None:
     p = _propensities(case)
     if p.min() >= 1:
         return None
@@ -83,8 +88,8 @@ def against_counts(case: Case) -> Found | None:
     )
 
 
-def sums(case: Case) -> Found | None:
-    """Probabilities of one state that do not add up, where they are the same at every visit."""
+@PROBABILITY_CHECKS.add("DW424", "warning", "Probabilities that do not sum to one", *BY_STATE)
+def _sums(case: Case) -> Found | None:
     p = _propensities(case)
     seen = case.seen
     steady = seen.sums_of_states(_varying(case, p).astype(np.float64)) == 0
@@ -102,8 +107,8 @@ def sums(case: Case) -> Found | None:
     )
 
 
-def depends_on_more(case: Case) -> Found | None:
-    """Probabilities that vary within a pair of state and action."""
+@PROBABILITY_CHECKS.add("DW425", "info", "Behaviour that depends on more than the state", *BY_STATE)
+def _depends_on_more(case: Case) -> Found | None:
     varying = _varying(case, _propensities(case))
     if not varying.any():
         return None
@@ -117,23 +122,21 @@ def depends_on_more(case: Case) -> Found | None:
     )
 
 
-def very_small(case: Case) -> Found | None:
-    """Probabilities so small that one step decides."""
+@PROBABILITY_CHECKS.add("DW426", "warning", "Very small probabilities", *LOGGED)
+def _very_small(case: Case) -> Found | None:
     p = _propensities(case)
-    small = p < SMALL
-    if not small.any():
-        return None
-    rows = case.rows(small)
-    return Found(
-        f"behaviour_prob is below {SMALL:g} in {how_many(len(rows), 'row')} (smallest {p.min():.3g}), "
-        f"first {case.table.rows(rows)}: such a step can weigh a thousand others.",
+    return about(
+        case.rows(p < SMALL),
+        lambda rows: (
+            f"behaviour_prob is below {SMALL:g} in {how_many(len(rows), 'row')} (smallest {p.min():.3g}), "
+            f"first {case.table.rows(rows)}: such a step can weigh a thousand others."
+        ),
         "Check for rounding; else expect wide intervals.",
-        rows,
     )
 
 
-def target_always_zero(case: Case) -> Found | None:
-    """A target policy that never does what was done."""
+@PROBABILITY_CHECKS.add("DW427", "warning", "Target probability 0 everywhere", "target_prob")
+def _target_always_zero(case: Case) -> Found | None:
     if case.table.numbers("target_prob").values.any():
         return None
     return Found(
@@ -143,8 +146,8 @@ def target_always_zero(case: Case) -> Found | None:
     )
 
 
-def same_policies(case: Case) -> Found | None:
-    """Target and behaviour are one."""
+@PROBABILITY_CHECKS.add("DW428", "info", "Target and behaviour are the same", "behaviour_prob", "target_prob")
+def _same_policies(case: Case) -> Found | None:
     if not np.array_equal(
         case.table.numbers("behaviour_prob").values, case.table.numbers("target_prob").values
     ):
@@ -155,8 +158,8 @@ def same_policies(case: Case) -> Found | None:
     )
 
 
-def big_ratios(case: Case) -> Found | None:
-    """Steps that multiply an episode's weight by a hundred and more."""
+@PROBABILITY_CHECKS.add("DW429", "warning", "Extreme ratios")
+def _big_ratios(case: Case) -> Found | None:
     ratios = case.ratios
     if ratios is None or ratios.max() <= BIG_RATIO:
         return None
@@ -169,8 +172,8 @@ def big_ratios(case: Case) -> Found | None:
     )
 
 
-def weightless(case: Case) -> Found | None:
-    """Episodes that the target policy would never produce."""
+@PROBABILITY_CHECKS.add("DW430", "warning", "Hardly any episode has weight")
+def _weightless(case: Case) -> Found | None:
     ratios = case.ratios
     if ratios is None or not ratios.any():
         return None
@@ -203,32 +206,16 @@ def _varying(case: Case, p: FloatArray) -> BoolArray:
     return np.asarray(spread > VARIES)
 
 
-LOGGED = ("behaviour_prob",)
-BY_STATE = (*LOGGED, "state")
-PROBABILITY_CHECKS: tuple[Check[Case], ...] = (
-    Check("DW421", "warning", "Behaviour probability 1 everywhere", LOGGED, one_everywhere),
-    Check("DW422", "warning", "Certain, but other actions were taken", BY_STATE, certain_but_not),
-    Check("DW423", "warning", "Probabilities that disagree with counts", BY_STATE, against_counts),
-    Check("DW424", "warning", "Probabilities that do not sum to one", BY_STATE, sums),
-    Check("DW425", "info", "Behaviour that depends on more than the state", BY_STATE, depends_on_more),
-    Check("DW426", "warning", "Very small probabilities", LOGGED, very_small),
-    Check("DW427", "warning", "Target probability 0 everywhere", ("target_prob",), target_always_zero),
-    Check(
-        "DW428", "info", "Target and behaviour are the same", ("behaviour_prob", "target_prob"), same_policies
-    ),
-    Check("DW429", "warning", "Extreme ratios", (), big_ratios),
-    Check("DW430", "warning", "Hardly any episode has weight", (), weightless),
-)
+# --- The policy to be evaluated: does it know the same states, and do what was done there?
 
-
-# --------------------------------------------------------------------------------------------------------
-# The policy to be evaluated against the log: does it know the same states, and do what was done there?
-
+NEEDS = ("target", "state")
 ENOUGH = 1e-9
 
+TARGET_CHECKS = Checks[Case]()
 
-def labels_of_other_type(case: Case) -> Found | None:
-    """States (or actions) whose types keep them apart though they look alike, such as days and their text."""
+
+@TARGET_CHECKS.add("DW501", "error", "Policy and log name things in different types", *NEEDS)
+def _labels_of_other_type(case: Case) -> Found | None:
     assert case.target is not None
     if isinstance(case.pair, PolicyPair):  # numbers match text as they are written
         return None
@@ -248,22 +235,22 @@ def labels_of_other_type(case: Case) -> Found | None:
     return None
 
 
-def does_not_fit(case: Case) -> Found | None:
-    """A visited state or a logged action that the policy does not know."""
+@TARGET_CHECKS.add("DW502", "error", "The policy does not know the log", *NEEDS)
+def _does_not_fit(case: Case) -> Found | None:
     if not isinstance(case.pair, PolicyError):
         return None
     return Found(case.pair.problem.replace("pi_e", "The policy"), case.pair.fix.replace("pi_e", "the policy"))
 
 
-def too_large(case: Case) -> Found | None:
-    """A table of the log's and the policy's states and actions that no memory holds."""
+@TARGET_CHECKS.add("DW505", "error", "Policy and log too large together", *NEEDS)
+def _too_large(case: Case) -> Found | None:
     if not isinstance(case.pair, TooLarge):
         return None
     return Found(case.pair.problem, case.pair.fix, columns=NEEDS)
 
 
-def acts_where_never_logged(case: Case) -> Found | None:
-    """Probability on actions that were never taken in a visited state."""
+@TARGET_CHECKS.add("DW503", "warning", "The policy takes actions that were never logged there", *NEEDS)
+def _acts_where_never_logged(case: Case) -> Found | None:
     pair = case.pair
     if not isinstance(pair, PolicyPair) or pair.pi_e is None:
         return None
@@ -278,24 +265,20 @@ def acts_where_never_logged(case: Case) -> Found | None:
     s = int(states[np.argmax(mass[states] * visits[states])])
     a = int(np.argmax(unseen[s]))
     share = float((mass * visits).sum() / visits.sum())
+    action, known = str(plain(pair.action_labels[a])), [str(plain(v)) for v in case.log.action_labels]
+    meant = "" if action in known else did_you_mean(action, known)
     return Found(
         f"In {len(states):,} of {int((visits > 0).sum()):,} visited states the policy takes actions that "
         f"were never logged there, {share:.1%} of its choices: for example action "
         f"{show(pair.action_labels[a])} in state {show(pair.state_labels[s])} with probability "
-        f"{unseen[s, a]:.3g} ({how_many(int(visits[s]), 'visit')}).{_meant(case, pair.action_labels[a])}",
+        f"{unseen[s, a]:.3g} ({how_many(int(visits[s]), 'visit')}).{meant}",
         "Restrict the policy to what was done, or accept that the effect of those actions cannot be seen.",
         case.rows(np.isin(case.log.states, states)),
     )
 
 
-def _meant(case: Case, action: object) -> str:
-    """The action of the log that an action which nobody ever took may be a misspelling of."""
-    known = [str(plain(label)) for label in case.log.action_labels]
-    return "" if str(plain(action)) in known else did_you_mean(str(plain(action)), known)
-
-
-def unvisited(case: Case) -> Found | None:
-    """States that only the policy knows."""
+@TARGET_CHECKS.add("DW504", "info", "States that only the policy knows", *NEEDS)
+def _unvisited(case: Case) -> Found | None:
     assert case.target is not None
     labels = case.target.state_labels
     if labels is None:
@@ -317,67 +300,43 @@ def _names(labels: Labels, as_text: bool) -> set[object]:
     return {str(plain(label)) if as_text else plain(label) for label in labels}
 
 
-NEEDS = ("target", "state")
-TARGET_CHECKS: tuple[Check[Case], ...] = (
-    Check(
-        "DW501",
-        "error",
-        "Policy and log name things in different types",
-        NEEDS,
-        labels_of_other_type,
-    ),
-    Check("DW502", "error", "The policy does not know the log", NEEDS, does_not_fit),
-    Check("DW505", "error", "Policy and log too large together", NEEDS, too_large),
-    Check(
-        "DW503",
-        "warning",
-        "The policy takes actions that were never logged there",
-        NEEDS,
-        acts_where_never_logged,
-    ),
-    Check("DW504", "info", "States that only the policy knows", NEEDS, unvisited),
-)
-
-
-# --------------------------------------------------------------------------------------------------------
-# Several old policies: how much of the log each has made, and whether they met the same world.
-#
-# Also where nobody names them: probabilities that differ within a state and action say that the old policy
-# looked at something else, and what followed may say that it matters.
+# --- Several old policies
 
 MOST_NAMED = 10
 
+SAME_WORLD_CHECKS = Checks[Case]()
 
-def several(case: Case) -> Found | None:
-    """The old policies with their shares, in the order of their ids."""
-    found = sorted(old_policies(case.log), key=lambda one: (isinstance(one.id, str), one.id))
-    if len(found) < 2:
+
+@SAME_WORLD_CHECKS.add("DW249", "info", "Several old policies", "behaviour_id")
+def _several(case: Case) -> Found | None:
+    policies = sorted(old_policies(case.log), key=lambda policy: (isinstance(policy.id, str), policy.id))
+    if len(policies) < 2:
         return None
-    named = [
-        f"{show(one.id)} {how_many(one.episodes, 'episode')} ({one.share:.0%}), mean return "
-        f"{one.mean_return:.4g}"
-        for one in found[:MOST_NAMED]
+    shares = [
+        f"{show(policy.id)} {how_many(policy.episodes, 'episode')} ({policy.share:.0%}), mean return "
+        f"{policy.mean_return:.4g}"
+        for policy in policies[:MOST_NAMED]
     ]
-    more = f", and {len(found) - MOST_NAMED:,} more" if len(found) > MOST_NAMED else ""
-    own = case.log.propensities is not None
+    more = f", and {len(policies) - MOST_NAMED:,} more" if len(policies) > MOST_NAMED else ""
+    logged = case.log.propensities is not None
     return Found(
-        f"{how_many(len(found), 'old policy').replace('policys', 'policies')} made the log: "
-        f"{'; '.join(named)}{more}.",
+        f"{how_many(len(policies), 'old policy').replace('policys', 'policies')} made the log: "
+        f"{'; '.join(shares)}{more}.",
         "Name their policies, pi_b={id: policy} (--behaviour id=FILE,...), and they are evaluated as one"
-        + (", with less noise than by each episode's own behaviour_prob." if own else "."),
+        + (", with less noise than by each episode's own behaviour_prob." if logged else "."),
     )
 
 
-def drifted(case: Case) -> Found | None:
-    """Old policies that met another world than the others."""
-    found = [one for one in old_policies(case.log) if one.drifted]
-    if not found:
+@SAME_WORLD_CHECKS.add("DW250", "warning", "Old policies that met different worlds", "behaviour_id")
+def _drifted(case: Case) -> Found | None:
+    drifted = [policy for policy in old_policies(case.log) if policy.drifted]
+    if not drifted:
         return None
     assert case.log.behaviour_ids is not None
-    rows = case.rows_of_episodes(np.isin(case.log.behaviour_ids, [one.id for one in found[:1]]))
+    rows = case.rows_of_episodes(np.isin(case.log.behaviour_ids, [drifted[0].id]))
     return Found(
-        f"Old policies must have met the same world; with {show(found[0].id)} {found[0].drift}"
-        + (f", and {len(found) - 1:,} more differ." if len(found) > 1 else "."),
+        f"Old policies must have met the same world; with {show(drifted[0].id)} {drifted[0].drift}"
+        + (f", and {len(drifted) - 1:,} more differ." if len(drifted) > 1 else "."),
         "No verdict is given on all of them together. Find out what changed between them (patients, prices, "
         "the reward); evaluate the episodes of one of them alone, or add what changed (week, site) to the "
         "state.",
@@ -385,12 +344,13 @@ def drifted(case: Case) -> Found | None:
     )
 
 
-def looked_at_more(case: Case) -> Found | None:
-    """What the old policy looked at, and the state lacks, tells what follows."""
+@SAME_WORLD_CHECKS.add("DW253", "warning", "The old policy looked at more than the state", "behaviour_prob")
+def _looked_at_more(case: Case) -> Found | None:
     log, seen = case.log, case.seen
     assert log.propensities is not None
     if not log.has_states:
         return None
+    # Does what the old policy looked at, and the state lacks, tell what follows?
     logs, of = np.log(log.propensities), seen.of_step
     mean = seen.sums(logs) / seen.count
     differs = (seen.sums(np.square(logs)) / seen.count - np.square(mean) > SAME**2)[of]
@@ -412,25 +372,12 @@ def looked_at_more(case: Case) -> Found | None:
     mean = seen.sums(np.where(known, logs, 0.0)) / number
     number, x = np.maximum(number, 2.0)[of][differs], (logs - mean[of])[differs]
     keys = episode[differs] * log.n_actions + log.actions[differs]
-    found = Confounding.of(slope_sums(keys, x, errors, number / (number - 1), log.n_actions))
-    if not found.found:
+    confounding = Confounding.of(slope_sums(keys, x, errors, number / (number - 1), log.n_actions))
+    if not confounding.found:
         return None
     return Found(
-        found.reason,
+        confounding.reason,
         "Put what the old policy looked at (a week, a version, a severity) into the state. Without it no "
         "verdict is given.",
         case.rows(differs),
     )
-
-
-SAME_WORLD_CHECKS: tuple[Check[Case], ...] = (
-    Check("DW249", "info", "Several old policies", ("behaviour_id",), several),
-    Check("DW250", "warning", "Old policies that met different worlds", ("behaviour_id",), drifted),
-    Check(
-        "DW253",
-        "warning",
-        "The old policy looked at more than the state",
-        ("behaviour_prob",),
-        looked_at_more,
-    ),
-)

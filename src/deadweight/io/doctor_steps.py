@@ -1,21 +1,20 @@
-"""Episodes: how many, how long, and how they end."""
+"""Checks of episodes (how many, how long, how they end), of steps and flags, of rewards, and of support.
+
+Support is what the log has seen: actions and states that are rare, alone, or never there.
+"""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from deadweight.errors import how_many
-from deadweight.io.doctor_case import Case, named
-from deadweight.io.schema import Check, Found, show
+from deadweight.io.doctor_labels import Case, named
+from deadweight.io.schema import Checks, Found, about, show
 from deadweight.log.interface import in_memory
-from deadweight.sums.blocks import Block
 from deadweight.sums.ends import inferred_limit
 from deadweight.sums.reduction import reduce_log
 from deadweight.typing import BoolArray
-from deadweight.values.equal_episodes import Contents, EpisodeContents
+from deadweight.values.equal_episodes import EpisodeContents
 from deadweight.values.model import count
 
 FEW = 30
@@ -24,9 +23,11 @@ MANY_AT_THE_LIMIT = 0.1
 # More pairs of state and action make no table, by which one could tell what happens by chance.
 MOST_PAIRS = 1 << 22
 
+EPISODE_CHECKS = Checks[Case]()
 
-def few_episodes(case: Case) -> Found | None:
-    """Too few for any interval to mean much."""
+
+@EPISODE_CHECKS.add("DW241", "warning", "Few episodes")
+def _few_episodes(case: Case) -> Found | None:
     n = case.log.n_episodes
     if n >= FEW:
         return None
@@ -38,8 +39,8 @@ def few_episodes(case: Case) -> Found | None:
     )
 
 
-def one_row_each(case: Case) -> Found | None:
-    """Every row is an episode of its own, although the steps count on."""
+@EPISODE_CHECKS.add("DW242", "warning", "Every row is an episode of its own")
+def _one_row_each(case: Case) -> Found | None:
     if case.log.horizon > 1 or case.log.n_episodes < 2 or np.ptp(case.table.steps.values) == 0:
         return None
     return Found(
@@ -49,39 +50,36 @@ def one_row_each(case: Case) -> Found | None:
     )
 
 
-def far_longer(case: Case) -> Found | None:
-    """A few episodes many times longer than the others."""
+@EPISODE_CHECKS.add("DW243", "warning", "Episodes far longer than usual")
+def _far_longer(case: Case) -> Found | None:
     lengths = case.log.lengths
     usual = float(np.median(lengths))
     long = lengths > max(FAR_LONGER * usual, 20)
-    if not long.any():
-        return None
-    rows = case.rows_of_episodes(long)
-    return Found(
-        f"Found {how_many(int(long.sum()), 'episode')} more than {FAR_LONGER} times as long as usual "
-        f"({usual:g} steps; longest {lengths.max():,}): {case.table.episodes(rows)}.",
+    return about(
+        case.rows_of_episodes(long),
+        lambda rows: (
+            f"Found {how_many(len(rows), 'episode')} more than {FAR_LONGER} times as long as usual "
+            f"({usual:g} steps; longest {lengths.max():,}): {case.table.episodes(rows)}."
+        ),
         "Check whether several episodes share an id.",
-        rows,
     )
 
 
-def single_steps(case: Case) -> Found | None:
-    """Episodes of one step among long ones."""
+@EPISODE_CHECKS.add("DW244", "info", "Episodes of one step")
+def _single_steps(case: Case) -> Found | None:
     lengths = case.log.lengths
-    short = lengths == 1
-    if not short.any() or np.median(lengths) < 5:
-        return None
-    rows = case.rows_of_episodes(short)
-    return Found(
-        f"Found {how_many(int(short.sum()), 'episode')} of {len(lengths):,} with one step only: "
-        f"{case.table.episodes(rows)}.",
+    return about(
+        case.rows_of_episodes((lengths == 1) & (np.median(lengths) >= 5)),
+        lambda rows: (
+            f"Found {how_many(len(rows), 'episode')} of {len(lengths):,} with one step only: "
+            f"{case.table.episodes(rows)}."
+        ),
         "Check that their other rows were not filtered away.",
-        rows,
     )
 
 
-def time_limit(case: Case) -> Found | None:
-    """Many episodes end at the same longest length, no flag says why, and it is not taken for a limit."""
+@EPISODE_CHECKS.add("DW245", "warning", "A time limit without a flag")
+def _time_limit(case: Case) -> Found | None:
     lengths, at_limit = case.log.lengths, _at_limit(case)
     if case.time_limit != "infer" or case.table.says_ends or case.log.time_limit is not None:
         return None
@@ -96,8 +94,34 @@ def time_limit(case: Case) -> Found | None:
     )
 
 
-def limit_inferred(case: Case) -> Found | None:
-    """A time limit that nobody has mentioned and that the log shows."""
+@EPISODE_CHECKS.add("DW246", "warning", "Truncated episodes without successor")
+def _no_successor(case: Case) -> Found | None:
+    after = "next_state" if case.log.has_states else f"next_{case.log.feature_names[0]} and the like"
+    cut = ~case.log.terminated & (case.log.next_states[case.log.offsets[1:] - 1] < 0)
+    if not cut.any() or not case.table.says_ends:  # a limit without flags says nothing of successors
+        return None
+    rows = case.rows(case.log.offsets[1:][cut] - 1)
+    return Found(
+        f"No {after} on the last row of {how_many(int(cut.sum()), 'truncated episode')} of "
+        f"{int((~case.log.terminated).sum()):,}, first {case.table.rows(rows)}. A model then cannot learn "
+        "where the last action led.",
+        f"Log what followed in {after}.",
+        rows,
+    )
+
+
+@EPISODE_CHECKS.add("DW247", "info", "No episode terminates")
+def _none_terminates(case: Case) -> Found | None:
+    if case.log.terminated.any() or not case.table.says_ends:
+        return None
+    return Found(
+        f"All {case.log.n_episodes:,} episodes are truncated: values are those of the logged steps.",
+        "Nothing to do if the horizon is what you evaluate; else check the flags.",
+    )
+
+
+@EPISODE_CHECKS.add("DW248", "info", "A time limit inferred")
+def _limit_inferred(case: Case) -> Found | None:
     limit = case.log.time_limit
     if limit is None or case.time_limit != "infer" or case.table.says_ends:
         return None
@@ -112,8 +136,8 @@ def limit_inferred(case: Case) -> Found | None:
     )
 
 
-def ended_at_a_cap(case: Case) -> Found | None:
-    """Many episodes are flagged as ended at the longest length, as if a time limit had cut them."""
+@EPISODE_CHECKS.add("DW251", "warning", "Episodes that may have been cut are flagged as ended")
+def _ended_at_a_cap(case: Case) -> Found | None:
     log, at_limit = case.log, _at_limit(case)
     if case.time_limit != "infer" or not case.table.says_ends or not log.terminated[at_limit].all():
         return None
@@ -130,8 +154,8 @@ def ended_at_a_cap(case: Case) -> Found | None:
     )
 
 
-def contradicted_limit(case: Case) -> Found | None:
-    """A time limit that is said, and flags that say otherwise."""
+@EPISODE_CHECKS.add("DW252", "warning", "A time limit that the flags contradict")
+def _contradicted_limit(case: Case) -> Found | None:
     if not case.table.says_ends or not isinstance(case.time_limit, int):
         return None
     told: list[str] = []
@@ -146,101 +170,50 @@ def _at_limit(case: Case) -> BoolArray:
     return at_limit
 
 
-def no_successor(case: Case) -> Found | None:
-    """Cut episodes of which nobody knows what came next."""
-    after = "next_state" if case.log.has_states else f"next_{case.log.feature_names[0]} and the like"
-    cut = ~case.log.terminated & (case.log.next_states[case.log.offsets[1:] - 1] < 0)
-    if not cut.any() or not case.table.says_ends:  # a limit without flags says nothing of successors
-        return None
-    rows = case.rows(case.log.offsets[1:][cut] - 1)
-    return Found(
-        f"No {after} on the last row of {how_many(int(cut.sum()), 'truncated episode')} of "
-        f"{int((~case.log.terminated).sum()):,}, first {case.table.rows(rows)}. A model then cannot learn "
-        "where the last action led.",
-        f"Log what followed in {after}.",
-        rows,
-    )
-
-
-def none_terminates(case: Case) -> Found | None:
-    """Every episode cut."""
-    if case.log.terminated.any() or not case.table.says_ends:
-        return None
-    return Found(
-        f"All {case.log.n_episodes:,} episodes are truncated: values are those of the logged steps.",
-        "Nothing to do if the horizon is what you evaluate; else check the flags.",
-    )
-
-
-def copied(case: Case) -> Found | None:
-    """Episodes that stand in the log more than once."""
+@EPISODE_CHECKS.add("DW254", "warning", "Copies of episodes")
+def _copied(case: Case) -> Found | None:
     log = case.log
     if not log.has_states or log.n_states * log.n_actions > MOST_PAIRS:
         return None
     wanted = EpisodeContents(in_memory(log), log.n_actions)
-    contents = reduce_log([log], _Contents(wanted))[0]
-    found = wanted.finish(contents, count([log], log.n_states, log.n_actions), log.behaviour_ids is not None)
-    if not found.found:
+    contents = reduce_log([log], lambda block: [wanted.summarise(block)])[0]
+    copies = wanted.finish(contents, count([log], log.n_states, log.n_actions), log.behaviour_ids is not None)
+    if not copies.found:
         return None
     return Found(
-        f"{how_many(found.pairs, 'pair')} of episodes are equal in all states, actions and rewards; about "
-        f"{found.expected:.2g} would be by chance.",
+        f"{how_many(copies.pairs, 'pair')} of episodes are equal in all states, actions and rewards; about "
+        f"{copies.expected:.2g} would be by chance.",
         "Find out how they came into the log (files that were read twice, a join), and leave copies out. "
         "Until then no verdict is given.",
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Contents:
-    """The contents of a block's episodes, to be summed."""
+# --- Steps and flags
 
-    wanted: EpisodeContents
-
-    def __call__(self, block: Block) -> list[Contents]:
-        return [self.wanted.summarise(block)]
-
-
-EPISODE_CHECKS: tuple[Check[Case], ...] = (
-    Check("DW241", "warning", "Few episodes", (), few_episodes),
-    Check("DW242", "warning", "Every row is an episode of its own", (), one_row_each),
-    Check("DW243", "warning", "Episodes far longer than usual", (), far_longer),
-    Check("DW244", "info", "Episodes of one step", (), single_steps),
-    Check("DW245", "warning", "A time limit without a flag", (), time_limit),
-    Check("DW246", "warning", "Truncated episodes without successor", (), no_successor),
-    Check("DW247", "info", "No episode terminates", (), none_terminates),
-    Check("DW248", "info", "A time limit inferred", (), limit_inferred),
-    Check("DW251", "warning", "Episodes that may have been cut are flagged as ended", (), ended_at_a_cap),
-    Check("DW252", "warning", "A time limit that the flags contradict", (), contradicted_limit),
-    Check("DW254", "warning", "Copies of episodes", (), copied),
-)
-
-
-# --------------------------------------------------------------------------------------------------------
-# Steps and flags: gaps, late starts, odd step columns, episodes that end in the middle.
-
+ORDERED = ("episode", "step")
 SECONDS_SINCE_1970 = 1e8  # a step count this high is a clock
 
+STEP_CHECKS = Checks[Case]()
 
-def gaps(case: Case) -> Found | None:
-    """Steps that are not there."""
+
+@STEP_CHECKS.add("DW221", "warning", "Steps missing in between", *ORDERED)
+def _gaps(case: Case) -> Found | None:
     table = case.table
     if table.steps.are_times or _clock(case) or table.steps.values.dtype.kind == "f":
         return None
-    after = table.inner[1][~table.in_sequence]
-    if not after.size:
-        return None
-    return Found(
-        f"Steps should follow each other; {how_many(len(after), 'gap')} in {table.episodes(after)}, the "
-        f"first before {table.where(int(np.sort(after)[0]))}. The steps on both sides will count as "
-        "neighbours.",
+    return about(
+        np.sort(table.inner[1][~table.in_sequence]),
+        lambda rows: (
+            f"Steps should follow each other; {how_many(len(rows), 'gap')} in {table.episodes(rows)}, the "
+            f"first before {table.where(int(rows[0]))}. The steps on both sides will count as neighbours."
+        ),
         "Log every step, or make sure that rows were not filtered away; renumber the steps if the numbers "
         "mean something else.",
-        np.sort(after),
     )
 
 
-def late_start(case: Case) -> Found | None:
-    """Episodes whose first step is not that of the others, or above 1."""
+@STEP_CHECKS.add("DW222", "warning", "Episodes that begin late", *ORDERED)
+def _late_start(case: Case) -> Found | None:
     table = case.table
     if table.steps.are_times or _clock(case):
         return None
@@ -260,21 +233,8 @@ def late_start(case: Case) -> Found | None:
     )
 
 
-def negative_steps(case: Case) -> Found | None:
-    """Steps below zero."""
-    rows = np.flatnonzero(case.table.steps.values < 0)
-    if not rows.size or case.table.steps.are_times:
-        return None
-    return Found(
-        f"Steps usually count from 0 or 1; found {show(case.table.steps.values[rows[0]])} in "
-        f"{case.table.rows(rows)}.",
-        "Check that negative steps are not a code for something else; they are sorted before step 0.",
-        rows,
-    )
-
-
-def times(case: Case) -> Found | None:
-    """Dates, times or seconds since 1970 instead of a count."""
+@STEP_CHECKS.add("DW223", "info", "Times as steps", *ORDERED)
+def _times(case: Case) -> Found | None:
     if not (case.table.steps.are_times or _clock(case)):
         return None
     return Found(
@@ -284,104 +244,85 @@ def times(case: Case) -> Found | None:
     )
 
 
-def fractions(case: Case) -> Found | None:
-    """Steps such as 0.5."""
+@STEP_CHECKS.add("DW224", "warning", "Steps that are not whole numbers", *ORDERED)
+def _fractions(case: Case) -> Found | None:
     values = case.table.steps.values
-    rows = np.flatnonzero(values != np.floor(values))
-    if not rows.size:
-        return None
-    return Found(
-        f"Steps should be whole numbers; found {show(values[rows[0]])} in {case.table.rows(rows)}.",
+    return about(
+        values != np.floor(values),
+        lambda rows: (
+            f"Steps should be whole numbers; found {show(values[rows[0]])} in {case.table.rows(rows)}."
+        ),
         "They are used as they sort; number the steps if they are something else than a count.",
-        rows,
     )
 
 
-def both_flags(case: Case) -> Found | None:
-    """Ended and cut at once."""
+@STEP_CHECKS.add("DW227", "warning", "Terminated and truncated at once", *ORDERED, "terminated", "truncated")
+def _both_flags(case: Case) -> Found | None:
     table, last = case.table, case.table.last_rows
-    rows = np.sort(last[table.flags("terminated").values[last] & table.flags("truncated").values[last]])
-    if not rows.size:
-        return None
-    return Found(
-        f"An episode ends or is cut; both flags are set on {how_many(len(rows), 'last row')}, first "
-        f"{table.rows(rows)}. They count as ended.",
+    return about(
+        np.sort(last[table.flags("terminated").values[last] & table.flags("truncated").values[last]]),
+        lambda rows: (
+            f"An episode ends or is cut; both flags are set on {how_many(len(rows), 'last row')}, first "
+            f"{table.rows(rows)}. They count as ended."
+        ),
         "Set truncated only where the log stops although the task goes on.",
-        rows,
     )
 
 
-def no_flag(case: Case) -> Found | None:
-    """Neither ended nor cut."""
+@STEP_CHECKS.add("DW228", "warning", "Neither terminated nor truncated", *ORDERED, "terminated", "truncated")
+def _no_flag(case: Case) -> Found | None:
     table, last = case.table, case.table.last_rows
     flagged = table.flags("terminated").values[last] | table.flags("truncated").values[last]
-    rows = np.sort(last[~flagged])
-    if not rows.size:
-        return None
-    return Found(
-        f"Neither flag is set at the end of {how_many(len(rows), 'episode')}, first {table.rows(rows)}. "
-        "That counts as cut.",
+    return about(
+        np.sort(last[~flagged]),
+        lambda rows: (
+            f"Neither flag is set at the end of {how_many(len(rows), 'episode')}, first {table.rows(rows)}. "
+            "That counts as cut."
+        ),
         "Set terminated where the task was over, truncated where the log stops.",
-        rows,
     )
 
 
-def flag_missing(name: str) -> Callable[[Case], Found | None]:
-    """A last row without a flag."""
-
-    def run(case: Case) -> Found | None:
-        table, last = case.table, case.table.last_rows
-        rows = np.sort(last[table.flags(name).missing[last]])
-        if not rows.size:
-            return None
-        return Found(
+@STEP_CHECKS.add("DW229", "warning", "No flag on the last row", *ORDERED, each=("terminated", "truncated"))
+def _flag_missing(case: Case, name: str) -> Found | None:
+    table, last = case.table, case.table.last_rows
+    return about(
+        np.sort(last[table.flags(name).missing[last]]),
+        lambda rows: (
             f"{table.called(name)} is empty on the last row of {how_many(len(rows), 'episode')}, first "
-            f"{table.rows(rows)}. That counts as False.",
-            "Fill in the flag on the last row of every episode.",
-            rows,
-        )
+            f"{table.rows(rows)}. That counts as False."
+        ),
+        "Fill in the flag on the last row of every episode.",
+    )
 
-    return run
+
+@STEP_CHECKS.add("DW230", "warning", "Negative steps", *ORDERED)
+def _negative_steps(case: Case) -> Found | None:
+    steps = case.table.steps
+    return about(
+        np.zeros(0, dtype=bool) if steps.are_times else steps.values < 0,
+        lambda rows: (
+            f"Steps usually count from 0 or 1; found {show(steps.values[rows[0]])} in "
+            f"{case.table.rows(rows)}."
+        ),
+        "Check that negative steps are not a code for something else; they are sorted before step 0.",
+    )
 
 
 def _clock(case: Case) -> bool:
     return bool(np.abs(case.table.steps.values).min() >= SECONDS_SINCE_1970)
 
 
-ORDERED = ("episode", "step")
-STEP_CHECKS: tuple[Check[Case], ...] = (
-    Check("DW221", "warning", "Steps missing in between", ORDERED, gaps),
-    Check("DW222", "warning", "Episodes that begin late", ORDERED, late_start),
-    Check("DW223", "info", "Times as steps", ORDERED, times),
-    Check("DW224", "warning", "Steps that are not whole numbers", ORDERED, fractions),
-    Check(
-        "DW227",
-        "warning",
-        "Terminated and truncated at once",
-        (*ORDERED, "terminated", "truncated"),
-        both_flags,
-    ),
-    Check(
-        "DW228", "warning", "Neither terminated nor truncated", (*ORDERED, "terminated", "truncated"), no_flag
-    ),
-    *(
-        Check("DW229", "warning", "No flag on the last row", (*ORDERED, n), flag_missing(n))
-        for n in ("terminated", "truncated")
-    ),
-    Check("DW230", "warning", "Negative steps", ORDERED, negative_steps),
-)
+# --- Rewards and returns
 
-
-# --------------------------------------------------------------------------------------------------------
-# Rewards and returns: constant, extreme, codes for nothing, sums instead of rewards.
-
-SENTINELS = (-1.0, 1.0)
-CODES = np.array([sign * (10.0**k - 1) for k in range(2, 10) for sign in SENTINELS])  # 99, -99, 999, ...
+CODES = np.array([sign * (10.0**k - 1) for k in range(2, 10) for sign in (-1.0, 1.0)])  # 99, -99, 999, ...
 FAR = 20.0
 
+REWARD_CHECKS = Checks[Case]()
 
-def constant_rewards(case: Case) -> Found | None:
-    """The same reward in every row."""
+
+@REWARD_CHECKS.add("DW601", "warning", "Constant rewards")
+def _constant_rewards(case: Case) -> Found | None:
     rewards = case.log.rewards
     if rewards.min() != rewards.max() or len(rewards) < 2:
         return None
@@ -393,8 +334,8 @@ def constant_rewards(case: Case) -> Found | None:
     )
 
 
-def constant_returns(case: Case) -> Found | None:
-    """The same return in every episode, from rewards that vary."""
+@REWARD_CHECKS.add("DW602", "warning", "Constant returns")
+def _constant_returns(case: Case) -> Found | None:
     returns, rewards = case.returns, case.log.rewards
     if len(returns) < 2 or rewards.min() == rewards.max() or np.ptp(returns) > 1e-9 * np.abs(returns).max():
         return None
@@ -404,7 +345,8 @@ def constant_returns(case: Case) -> Found | None:
     )
 
 
-def outlier_returns(case: Case) -> Found | None:
+@REWARD_CHECKS.add("DW603", "warning", "Outlying returns")
+def _outlier_returns(case: Case) -> Found | None:
     """Returns far outside the others.
 
     What is usual is told by returns that differ from the median at all: where most episodes earn nothing, an
@@ -431,8 +373,8 @@ def outlier_returns(case: Case) -> Found | None:
     )
 
 
-def sentinel_rewards(case: Case) -> Found | None:
-    """-999 and the like, far from all other rewards."""
+@REWARD_CHECKS.add("DW604", "warning", "Rewards that look like codes")
+def _sentinel_rewards(case: Case) -> Found | None:
     rewards = case.log.rewards
     coded = np.isin(rewards, CODES)
     if not coded.any() or coded.all():
@@ -440,19 +382,18 @@ def sentinel_rewards(case: Case) -> Found | None:
     low, high = rewards[~coded].min(), rewards[~coded].max()
     room = 5 * max(high - low, 1.0)
     coded &= (rewards < low - room) | (rewards > high + room)
-    if not coded.any():
-        return None
-    rows = case.rows(coded)
-    return Found(
-        f"Reward {rewards[coded][0]:g} looks like a code for a missing value (others lie in {low:g} to "
-        f"{high:g}): {case.table.rows(rows)}.",
+    return about(
+        case.rows(coded),
+        lambda rows: (
+            f"Reward {rewards[coded][0]:g} looks like a code for a missing value (others lie in {low:g} to "
+            f"{high:g}): {case.table.rows(rows)}."
+        ),
         "Replace it by the reward, or remove those episodes.",
-        rows,
     )
 
 
-def only_at_the_end(case: Case) -> Found | None:
-    """Nothing but zeros before the last step."""
+@REWARD_CHECKS.add("DW605", "info", "Rewards at the end only")
+def _only_at_the_end(case: Case) -> Found | None:
     log = case.log
     inner = np.ones(log.n_steps, dtype=bool)
     inner[log.offsets[1:] - 1] = False
@@ -465,8 +406,8 @@ def only_at_the_end(case: Case) -> Found | None:
     )
 
 
-def running_total(case: Case) -> Found | None:
-    """Rewards that hardly ever fall within an episode and rise nearly always: returns so far."""
+@REWARD_CHECKS.add("DW606", "warning", "Rewards that look like running totals")
+def _running_total(case: Case) -> Found | None:
     log = case.log
     follows = np.ones(log.n_steps, dtype=bool)
     follows[log.offsets[:-1]] = False
@@ -480,24 +421,15 @@ def running_total(case: Case) -> Found | None:
     )
 
 
-REWARD_CHECKS: tuple[Check[Case], ...] = (
-    Check("DW601", "warning", "Constant rewards", (), constant_rewards),
-    Check("DW602", "warning", "Constant returns", (), constant_returns),
-    Check("DW603", "warning", "Outlying returns", (), outlier_returns),
-    Check("DW604", "warning", "Rewards that look like codes", (), sentinel_rewards),
-    Check("DW605", "info", "Rewards at the end only", (), only_at_the_end),
-    Check("DW606", "warning", "Rewards that look like running totals", (), running_total),
-)
-
-
-# --------------------------------------------------------------------------------------------------------
-# What the log has seen: actions and states that are rare, alone, or never there.
+# --- Support
 
 FEW_STATES = 20
 
+SUPPORT_CHECKS = Checks[Case]()
 
-def one_action(case: Case) -> Found | None:
-    """The same action in every row."""
+
+@SUPPORT_CHECKS.add("DW511", "warning", "One action only")
+def _one_action(case: Case) -> Found | None:
     if (case.seen.taken > 0).sum() > 1:
         return None
     return Found(
@@ -508,8 +440,8 @@ def one_action(case: Case) -> Found | None:
     )
 
 
-def never_logged(case: Case) -> Found | None:
-    """Numbers between the actions that no row has."""
+@SUPPORT_CHECKS.add("DW512", "warning", "Actions never logged")
+def _never_logged(case: Case) -> Found | None:
     never = case.seen.taken == 0
     if not never.any():
         return None
@@ -520,8 +452,8 @@ def never_logged(case: Case) -> Found | None:
     )
 
 
-def in_one_state(case: Case) -> Found | None:
-    """Actions that were taken in a single state."""
+@SUPPORT_CHECKS.add("DW513", "info", "Actions taken in one state only", "state")
+def _in_one_state(case: Case) -> Found | None:
     if (case.seen.visits > 0).sum() < 2:
         return None
     alone = case.seen.states_seen == 1
@@ -535,8 +467,8 @@ def in_one_state(case: Case) -> Found | None:
     )
 
 
-def no_choice(case: Case) -> Found | None:
-    """States in which one action only was ever taken, on half of the steps or more."""
+@SUPPORT_CHECKS.add("DW514", "warning", "States in which one action only was ever taken", "state")
+def _no_choice(case: Case) -> Found | None:
     visits = case.seen.visits
     single = (case.seen.actions_seen == 1) & (visits > 1)
     share = visits[single].sum() / visits.sum()
@@ -549,8 +481,8 @@ def no_choice(case: Case) -> Found | None:
     )
 
 
-def seen_once(case: Case) -> Found | None:
-    """Most states visited a single time."""
+@SUPPORT_CHECKS.add("DW515", "warning", "States seen once", "state")
+def _seen_once(case: Case) -> Found | None:
     visits = case.seen.visits
     visited, once = (visits > 0).sum(), (visits == 1).sum()
     if visited < FEW_STATES or once < 0.5 * visited:
@@ -562,8 +494,8 @@ def seen_once(case: Case) -> Found | None:
     )
 
 
-def too_many_states(case: Case) -> Found | None:
-    """More pairs of state and action than the log can tell about."""
+@SUPPORT_CHECKS.add("DW516", "warning", "Too many states for the data", "state")
+def _too_many_states(case: Case) -> Found | None:
     visited = int((case.seen.visits > 0).sum())
     actions = int((case.seen.taken > 0).sum())
     if visited < FEW_STATES or visited * actions <= case.log.n_steps:
@@ -575,22 +507,11 @@ def too_many_states(case: Case) -> Found | None:
     )
 
 
-def one_state(case: Case) -> Found | None:
-    """A single state."""
+@SUPPORT_CHECKS.add("DW517", "info", "One state only", "state")
+def _one_state(case: Case) -> Found | None:
     if (case.seen.visits > 0).sum() > 1:
         return None
     return Found(
         f"Every row is in one state, {named(case.log.state_labels, case.seen.visits > 0)}.",
         f"Nothing to do if there is nothing to see; else check {case.table.called('state')}.",
     )
-
-
-SUPPORT_CHECKS: tuple[Check[Case], ...] = (
-    Check("DW511", "warning", "One action only", (), one_action),
-    Check("DW512", "warning", "Actions never logged", (), never_logged),
-    Check("DW513", "info", "Actions taken in one state only", ("state",), in_one_state),
-    Check("DW514", "warning", "States in which one action only was ever taken", ("state",), no_choice),
-    Check("DW515", "warning", "States seen once", ("state",), seen_once),
-    Check("DW516", "warning", "Too many states for the data", ("state",), too_many_states),
-    Check("DW517", "info", "One state only", ("state",), one_state),
-)

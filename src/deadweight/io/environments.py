@@ -1,4 +1,4 @@
-"""`record`: a log from a policy acting in a Gymnasium environment.
+"""`record`: a log from a policy acting in a Gymnasium environment; `from_minari`: one from a Minari data set.
 
 Observations that are whole numbers become labels of states, those that are rows of numbers become features. A
 function of features is called as it is everywhere else, with a matrix, here of one row.
@@ -69,7 +69,7 @@ def record(
         rng = np.random.default_rng(seed)
         for i in range(episodes):
             _episode(world, act, taken, rng, seed if i == 0 else None, max_steps)
-        return taken.log(described, min((one for one in limits if one), default=None))
+        return taken.log(described, min(filter(None, limits), default=None))
     finally:
         if isinstance(env, str):
             world.close()
@@ -77,7 +77,7 @@ def record(
 
 @dataclass
 class _Record:
-    """What happened so far, step by step, and for each episode how it ended and what came after."""
+    """The columns of a log so far, and for each episode how it ended and what came after."""
 
     states: list[Any] = field(default_factory=list)
     actions: list[int] = field(default_factory=list)
@@ -88,43 +88,27 @@ class _Record:
     after: list[Any] = field(default_factory=list)
 
     def log(self, described: bool, limit: int | None) -> Trajectories:
-        """All of it as a log."""
+        """The log of what happened."""
         columns: dict[str, Any] = {"propensities": self.propensities, "terminated": self.terminated}
         cut = np.diff(self.offsets)[~np.array(self.terminated)]
         time_limit = limit if cut.size and (cut == limit).all() else None
+        states = None
         if described:
-            return Trajectories(
-                None,
-                self.actions,
-                self.rewards,
-                self.offsets,
-                **columns,
-                time_limit=time_limit,
-                features=np.array(self.states),
-                last_features=np.array(self.after),
-            )
-        # Inside an episode the state that follows is the next step's.
-        following = [*self.states[1:], None]
-        for last, state in zip(self.offsets[1:], self.after, strict=True):
-            following[last - 1] = state
+            columns |= {"features": np.array(self.states), "last_features": np.array(self.after)}
+        else:
+            states = self.states
+            # Inside an episode the state that follows is the next step's.
+            following = [*self.states[1:], None]
+            for last, state in zip(self.offsets[1:], self.after, strict=True):
+                following[last - 1] = state
+            columns["next_states"] = following
         return Trajectories(
-            self.states,
-            self.actions,
-            self.rewards,
-            self.offsets,
-            **columns,
-            next_states=following,
-            time_limit=time_limit,
+            states, self.actions, self.rewards, self.offsets, **columns, time_limit=time_limit
         )
 
 
 def _episode(
-    env: Any,
-    act: Acting,
-    taken: _Record,
-    rng: np.random.Generator,
-    seed: int | None,
-    max_steps: int | None,
+    env: Any, act: Acting, taken: _Record, rng: np.random.Generator, seed: int | None, max_steps: int | None
 ) -> None:
     state = _observed(env.reset(seed=seed)[0])
     ended = cut = False
@@ -152,15 +136,13 @@ def _observed(observation: Any) -> Any:
 
 def _are_features(env: Any) -> bool:
     """Whether observations are rows of numbers; an error where they are neither that nor labels."""
-    kinds = {
-        "observations": (env.observation_space, ("Discrete", "Box")),
-        "actions": (env.action_space, ("Discrete",)),
-    }
-    for name, (space, allowed) in kinds.items():
+    for kind, space, allowed in (
+        ("observations that are numbers or a box of them", env.observation_space, ("Discrete", "Box")),
+        ("discrete actions", env.action_space, ("Discrete",)),
+    ):
         if type(space).__name__ not in allowed:
             raise DataError(
-                f"Recording needs {'discrete ' if len(allowed) == 1 else ''}{name}"
-                f"{' that are numbers or a box of them' if len(allowed) > 1 else ''}; found {space}.",
+                f"Recording needs {kind}; found {space}.",
                 fix="Wrap the environment so that it numbers or flattens them (gymnasium.ObservationWrapper, "
                 "gymnasium.wrappers.FlattenObservation, ActionWrapper).",
             )
@@ -255,10 +237,7 @@ def _checked(probs: npt.ArrayLike, env: Any, state: Any) -> FloatArray:
     return np.asarray(values / values.sum())
 
 
-# --------------------------------------------------------------------------------------------------------
-# `from_minari`: a log from a Minari data set with discrete actions.
-#
-# Observations that are whole numbers become labels of states, those that are rows of numbers become features.
+# --- Minari
 
 PROBABILITIES = ("behaviour_prob", "behavior_prob", "propensity")
 """Where an info holds the behaviour probability. Not `prob`: in Gymnasium that is the transition's."""
@@ -285,28 +264,28 @@ def from_minari(name_or_dataset: Any, *, state: Callable[[Any], Any] | None = No
             "A log needs at least one episode; the data set has none.",
             fix="Take a data set with episodes: `minari list remote` shows some.",
         )
-    lengths = [len(one.rewards) for one in episodes]
-    if state is None and _has_real_numbers(episodes[0].observations):
-        seen: list[Any] = [_rows(one.observations, n) for one, n in zip(episodes, lengths, strict=True)]
+    lengths = [len(episode.rewards) for episode in episodes]
+    first = episodes[0].observations
+    if state is None and isinstance(first, np.ndarray) and first.dtype.kind == "f":
+        seen: list[Any] = [_rows(episode.observations, len(episode.rewards)) for episode in episodes]
         states = None
         described: dict[str, Any] = {
             "features": np.concatenate([rows[:-1] for rows in seen]),
             "last_features": np.stack([rows[-1] for rows in seen]),
         }
     else:
-        seen = [_states(one.observations, n, state) for one, n in zip(episodes, lengths, strict=True)]
+        seen = [_states(episode.observations, len(episode.rewards), state) for episode in episodes]
         states = joined([labels[:-1] for labels in seen])
         described = {"next_states": joined([labels[1:] for labels in seen])}
-    probs = [_probabilities(one.infos, length) for one, length in zip(episodes, lengths, strict=True)]
+    probs = [_probabilities(episode.infos, len(episode.rewards)) for episode in episodes]
+    logged = [p for p in probs if p is not None]
     return Trajectories(
         states,
-        joined([_actions(one.actions, length) for one, length in zip(episodes, lengths, strict=True)]),
-        np.concatenate([np.asarray(one.rewards, dtype=np.float64) for one in episodes]),
+        joined([_actions(episode.actions, len(episode.rewards)) for episode in episodes]),
+        np.concatenate([np.asarray(episode.rewards, dtype=np.float64) for episode in episodes]),
         np.concatenate([[0], np.cumsum(lengths)]),
-        propensities=None
-        if any(p is None for p in probs)
-        else np.concatenate([p for p in probs if p is not None]),
-        terminated=[bool(one.terminations[-1]) for one in episodes],
+        propensities=np.concatenate(logged) if len(logged) == len(probs) else None,
+        terminated=[bool(episode.terminations[-1]) for episode in episodes],
         **described,
     )
 
@@ -333,11 +312,6 @@ def _load(name_or_dataset: Any) -> Any:
             f"({type(error).__name__}); found {', '.join(here) or 'none'}.",
             fix=f"Download it first: minari download {name_or_dataset}",
         ) from None
-
-
-def _has_real_numbers(observations: Any) -> bool:
-    """Whether observations are numbers that are not all whole."""
-    return isinstance(observations, np.ndarray) and observations.dtype.kind == "f"
 
 
 def _rows(observations: Any, length: int) -> FloatArray:

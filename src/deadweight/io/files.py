@@ -2,6 +2,14 @@
 
 Only the columns that are asked for leave a Parquet file. A file that cannot be read is named in the message,
 also when it is one of many in a folder.
+
+CSV is text that has to be given types, without making one label of two: a column of labels is text unless
+all of it is numbers that read back as they are written. 1, 2 and 10 are whole numbers, but one 01 among them
+makes the column text, and 0x10, 12:00, True and ids of twenty digits stay what they are. Other columns get
+the types that pyarrow finds.
+
+Standard input (`-` in place of a path) is kept in a temporary file for as long as it is needed: a table is
+looked at more than once (its header, its types, its footer), and a pipe can be read only once.
 """
 
 from __future__ import annotations
@@ -11,8 +19,7 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from contextlib import closing, contextmanager, suppress
 from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,7 +27,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from deadweight.errors import DeadweightError, assume, first_few
-from deadweight.io.columns import MEANS_MISSING, decoded, is_text
+from deadweight.io.columns import MEANS_MISSING, decoded, is_text, pa, pc
 from deadweight.io.folders import (
     COMPRESSED,
     PARQUET,
@@ -30,19 +37,13 @@ from deadweight.io.folders import (
     list_folder,
     require_rows,
     require_text,
+    stored_kind,
     unreadable,
 )
 from deadweight.io.schema import AS_WRITTEN, LogProblem, labels_in, not_parquet, show, unfit_files
 from deadweight.log.labels import EXACT_IN_FLOAT
 from deadweight.tools.files import NO_ROOM, TemporaryFolder, no_folder
 from deadweight.typing import BoolArray
-
-# --------------------------------------------------------------------------------------------------------
-# CSV files: text that has to be given types, without making one label of two.
-#
-# A column of labels is text unless all of it is numbers that read back as they are written: 1, 2 and 10 are
-# whole numbers, but one 01 among them makes the column text, and 0x10, 12:00, True and ids of twenty digits
-# stay what they are. Other columns get the types that pyarrow finds.
 
 FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")
 """How a text begins that a spreadsheet works out when it opens a CSV."""
@@ -56,15 +57,12 @@ UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 def parse_csv(path: Path, choose: Callable[[Any], Mapping[str, str]]) -> tuple[Any, Mapping[str, str]]:
     """The columns chosen from a schema, with labels as text; and our names of them -> theirs."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
     import pyarrow.csv as csv
 
-    way = _Way.of(path)
-    with csv.open_csv(path, way.reading, way.parsing) as opened:
+    way = _way_to_read(path)
+    with csv.open_csv(path, *way) as opened:
         names = choose(opened.schema)
-    wanted = list(dict.fromkeys(names.values()))
-    labels = labels_in(names)
+    wanted, labels = columns_of(names), labels_in(names)
     try:
         table = _read(path, way, wanted, labels)
     except pa.ArrowInvalid as error:
@@ -74,23 +72,18 @@ def parse_csv(path: Path, choose: Callable[[Any], Mapping[str, str]]) -> tuple[A
         table = _read(path, way, wanted, wanted)
         for name in wanted:
             if name not in labels:
-                table = _replaced(table, name, _narrowed(table[name]))
+                table = replaced(table, name, _narrowed(table[name]))
     step = names.get("step", "")
     if step in wanted and pa.types.is_floating(table[step].type):
         # Whole numbers beyond 64 bits are guessed to be floats, which may merge neighbours.
         text = _read(path, way, [step], [step])[step]
         if len(pc.unique(text)) > len(pc.unique(table[step])):
-            table = _replaced(table, step, text)
+            table = replaced(table, step, text)
     return _without_blank_end(table), names
 
 
 def as_written(table: Any, names: Mapping[str, str]) -> Any:
-    """The table with those columns of labels as numbers that read back as they are written.
-
-    Args:
-      table: with labels as text.
-      names: our names of the columns -> theirs.
-    """
+    """A table with labels as text, with those columns as numbers that read back as they are written."""
     state, following = names.get("state"), names.get("next_state")
     for ours in AS_WRITTEN:
         name = names.get(ours)
@@ -98,12 +91,12 @@ def as_written(table: Any, names: Mapping[str, str]) -> Any:
             continue
         numbers = as_numbers(table[name])
         if numbers is not None:
-            table = _replaced(table, name, numbers)
+            table = replaced(table, name, numbers)
     if state is not None and following is not None:
         # The two are compared with each other, so they are of one kind.
         both = as_numbers(table[state]), as_numbers(without_words(table[following]))
         if both[0] is not None and both[1] is not None:
-            table = _replaced(_replaced(table, state, both[0]), following, both[1])
+            table = replaced(replaced(table, state, both[0]), following, both[1])
     return table
 
 
@@ -114,15 +107,10 @@ def as_numbers(text: Any) -> Any:
     >>> as_numbers(pa.chunked_array([["1", "10"]])).type, as_numbers(pa.chunked_array([["1", "01"]]))
     (DataType(int64), None)
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    try:
+    with suppress(pa.ArrowInvalid):
         whole = pc.cast(text, pa.int64())
         if pc.all(pc.equal(pc.cast(whole, text.type), text)).as_py() is not False:
             return whole
-    except pa.ArrowInvalid:
-        pass
     distinct = pc.unique(text.drop_null())
     try:
         numbers = pc.cast(distinct, pa.float64())
@@ -131,16 +119,18 @@ def as_numbers(text: Any) -> Any:
     values = numbers.to_numpy(zero_copy_only=False)
     if not np.isfinite(values).all() or np.unique(values).size < len(distinct):
         return None
-    other = distinct.filter(pc.not_equal(pc.cast(numbers, distinct.type), distinct))
-    if any(cell not in _ways_to_write(float(cell)) for cell in other.to_pylist()):
-        return None
+    for cell in distinct.filter(pc.not_equal(pc.cast(numbers, distinct.type), distinct)).to_pylist():
+        number = float(cell)
+        whole = abs(number) < EXACT_IN_FLOAT and number.is_integer()
+        if cell not in (repr(number), str(int(number)) if whole else repr(number)):
+            return None
     return pc.cast(text, pa.float64())
 
 
 def is_formula(text: Any) -> bool:
     """Whether a spreadsheet would take a text for a formula; a number with a sign is none.
 
-    >>> [is_formula(one) for one in ("=1+1", "-b", "@c", "-0.5", "'=x", -1)]
+    >>> [is_formula(text) for text in ("=1+1", "-b", "@c", "-0.5", "'=x", -1)]
     [True, True, True, False, False, False]
     """
     return isinstance(text, str) and text.startswith(FORMULAS) and not NUMBER.fullmatch(text)
@@ -148,57 +138,36 @@ def is_formula(text: Any) -> bool:
 
 def guarded(column: Any) -> tuple[Any, BoolArray]:
     """A column with an apostrophe before each text that is a formula, and where that is."""
-    import pyarrow as pa
-
     column = decoded(column)
     if not is_text(column.type):
         return column, np.zeros(len(column), dtype=bool)
     texts = column.to_pylist()
     formulas = np.array([is_formula(text) for text in texts], dtype=bool)
-    return pa.array(
-        [f"'{t}" if f else t for t, f in zip(texts, formulas, strict=True)], pa.string()
-    ), formulas
-
-
-def _ways_to_write(number: float) -> tuple[str, ...]:
-    whole = abs(number) < EXACT_IN_FLOAT and number.is_integer()
-    return (repr(number), str(int(number))) if whole else (repr(number),)
+    marked = [f"'{text}" if formula else text for text, formula in zip(texts, formulas, strict=True)]
+    return pa.array(marked, pa.string()), formulas
 
 
 def without_words(text: Any) -> Any:
     """The column with words for nothing as nothing: a hole among numbers."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     words = pc.is_in(pc.utf8_lower(pc.utf8_trim_whitespace(text)), pa.array(MEANS_MISSING, text.type))
     return pc.if_else(words, pa.scalar(None, text.type), text)
 
 
-@dataclass(frozen=True)
-class _Way:
-    """How a file is read: its encoding, and the delimiter that its header has most of, a comma if none."""
+def _way_to_read(path: Path) -> tuple[Any, Any]:
+    """The options of a file: its encoding, and the delimiter that its header has most of, a comma if none."""
+    import pyarrow.csv as csv
 
-    reading: Any
-    parsing: Any
-
-    @classmethod
-    def of(cls, path: Path) -> _Way:
-        import pyarrow as pa
-        import pyarrow.csv as csv
-
-        with pa.input_stream(str(path)) as stream:
-            beginning = stream.read(65_536)
-        encoding = "utf-16" if beginning.startswith(UTF_16) else "utf-8"
-        header = beginning.decode(encoding, "replace").split("\n", 1)[0].lstrip("\ufeff").strip("\r\n")
-        said = header[len(SAYS) :] if header.lower().startswith(SAYS) else ""
-        return cls(
-            csv.ReadOptions(encoding=encoding, skip_rows=1 if said else 0),
-            csv.ParseOptions(delimiter=said or max(DELIMITERS, key=header.count), newlines_in_values=True),
-        )
+    with pa.input_stream(str(path)) as stream:
+        beginning = stream.read(65_536)
+    encoding = "utf-16" if beginning.startswith(UTF_16) else "utf-8"
+    header = beginning.decode(encoding, "replace").split("\n", 1)[0].lstrip("\ufeff").strip("\r\n")
+    said = header[len(SAYS) :] if header.lower().startswith(SAYS) else ""
+    delimiter = said or max(DELIMITERS, key=header.count)
+    reading = csv.ReadOptions(encoding=encoding, skip_rows=1 if said else 0)
+    return reading, csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
 
 
-def _read(path: Path, way: _Way, columns: Sequence[str], as_text: Sequence[str]) -> Any:
-    import pyarrow as pa
+def _read(path: Path, way: tuple[Any, Any], columns: Sequence[str], as_text: Sequence[str]) -> Any:
     import pyarrow.csv as csv
 
     # Only an empty field is nothing: a ward may well be called "NA". Numbers take more words, see `columns`.
@@ -208,7 +177,7 @@ def _read(path: Path, way: _Way, columns: Sequence[str], as_text: Sequence[str])
         include_columns=list(columns),
         column_types=dict.fromkeys(as_text, pa.string()),
     )
-    return csv.read_csv(path, way.reading, way.parsing, convert)
+    return csv.read_csv(path, *way, convert)
 
 
 def _without_blank_end(table: Any) -> Any:
@@ -221,22 +190,18 @@ def _without_blank_end(table: Any) -> Any:
 
 def _narrowed(column: Any) -> Any:
     """Text as whole numbers or numbers if all of it is."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     for kind in (pa.int64(), pa.float64()):
-        try:
+        with suppress(pa.ArrowInvalid):
             return pc.cast(column, kind)
-        except pa.ArrowInvalid:
-            continue
     return column
 
 
-def _replaced(table: Any, name: str, column: Any) -> Any:
+def replaced(table: Any, name: str, column: Any) -> Any:
+    """The table with another column in the place of one."""
     return table.set_column(table.column_names.index(name), name, column)
 
 
-# --------------------------------------------------------------------------------------------------------
+# --- Files and folders
 
 PARQUET_MAGIC = b"PAR1"
 CSV = (".csv", ".tsv", ".txt")
@@ -254,8 +219,6 @@ def read_files(paths: Sequence[str | Path], choose: Chosen, tell: Callable[[str]
 
     `tell` is told what of a folder is no data.
     """
-    import pyarrow as pa
-
     parts = [_read_one(file, choose) for path in paths for file in _files_of(Path(path).expanduser(), tell)]
     if any(names is None for _, names in parts):
         parts = [(table if names is None else as_written(table, names), None) for table, names in parts]
@@ -270,27 +233,27 @@ def read_files(paths: Sequence[str | Path], choose: Chosen, tell: Callable[[str]
 
 def _read_one(path: Path, choose: Chosen) -> tuple[Any, Mapping[str, str] | None]:
     """The table of a file; of one without types also the names of its columns, the labels being text yet."""
-    found = unreadable(path)
-    if not found and path.is_dir():
+    wrong, head = unreadable(path), b""
+    if not wrong and path.is_dir():
         return _read_parquet(list(list_folder(path).files), path, choose), None
     try:
-        head = b"" if found else _head(path)
+        if not wrong:
+            with path.open("rb") as file:
+                head = file.read(len(PARQUET_MAGIC))
     except (OSError, ValueError) as error:
-        found = brief(error)
-    if found:
+        wrong = brief(error)
+    if wrong:
         raise LogProblem(
             "DW101",
-            f"Expected a log at {str(path)!r}; found: {found.removesuffix('.')}.",
+            f"Expected a log at {str(path)!r}; found: {wrong.removesuffix('.')}.",
             fix="Check the path: a .parquet or .csv file, or a folder of either, such as logs/2025.csv.",
         )
     if not head:
         raise LogProblem("DW104", f"{str(path)!r} is an empty file.", fix="Check how the log was written.")
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    if head == PARQUET_MAGIC or suffixes[-1:] in [[suffix] for suffix in PARQUET]:
+    before, last = ["", "", *(suffix.lower() for suffix in path.suffixes)][-2:]
+    if head == PARQUET_MAGIC or last in PARQUET:
         return _read_parquet([path], None, choose), None
-    if suffixes[-1:] in [[suffix] for suffix in CSV] or (
-        suffixes[-2:-1] in [[suffix] for suffix in CSV] and suffixes[-1] in COMPRESSED
-    ):
+    if last in CSV or (before in CSV and last in COMPRESSED):
         return _read_csv(path, choose)
     raise LogProblem(
         "DW103",
@@ -301,24 +264,17 @@ def _read_one(path: Path, choose: Chosen) -> tuple[Any, Mapping[str, str] | None
     )
 
 
-def _head(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(len(PARQUET_MAGIC))
-
-
 def _files_of(path: Path, tell: Callable[[str], None]) -> list[Path]:
     """A folder of CSV as its files; anything else as it is."""
     if unreadable(path) or not path.is_dir():
         return [path]
-    found = list_folder(path)
-    found.say(tell)
-    return [path] if found.is_parquet else list(found.files)
+    listing = list_folder(path)
+    listing.say(tell)
+    return [path] if listing.is_parquet else list(listing.files)
 
 
 def _read_parquet(files: list[Path], base: Path | None, choose: Chosen) -> Any:
     """All files as one table; folder names such as `ward=3` become columns."""
-    import pyarrow as pa
-
     try:
         if len(files) == 1 and base is None:
             return _read_one_parquet(files[0], choose)
@@ -363,22 +319,13 @@ def columns_of(names: Mapping[str, str]) -> list[str]:
 
 def text_in(schema: Any) -> list[str]:
     """The columns of text."""
-    import pyarrow as pa
-
-    kinds = {
-        field.name: field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-        for field in schema
-    }
-    return [name for name, kind in kinds.items() if is_text(kind)]
+    return [field.name for field in schema if is_text(stored_kind(field.type))]
 
 
 def check_text(table: Any) -> Any:
     """The table, if all its text is UTF-8: Parquet may say so of any bytes."""
-    import pyarrow as pa
-
     for name in table.column_names:
-        column = table[name]
-        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        column, kind = table[name], stored_kind(table[name].type)
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
             try:
                 column.validate(full=True)
@@ -393,7 +340,6 @@ def check_text(table: Any) -> Any:
 
 def _unreadable_file(files: list[Path], error: Exception) -> LogProblem:
     """The file that cannot be read, or, if each can, that they do not fit together."""
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     for file in files:
@@ -405,8 +351,6 @@ def _unreadable_file(files: list[Path], error: Exception) -> LogProblem:
 
 
 def _read_csv(path: Path, choose: Chosen) -> tuple[Any, Mapping[str, str]]:
-    import pyarrow as pa
-
     try:
         require_text(path, compressed=path.suffix.lower() in COMPRESSED)
         return parse_csv(path, lambda schema: choose(unique_names(schema.names), text_in(schema)))
@@ -443,11 +387,7 @@ def brief(error: Exception) -> str:
     return text if text.endswith(".") else text + "."
 
 
-# --------------------------------------------------------------------------------------------------------
-# Standard input as a file: `-` in place of a path, for logs that come out of a pipe.
-#
-# A table is looked at more than once (its header, its types, its footer), and a pipe can be read only once:
-# so what comes is kept in a temporary file for as long as it is needed. Its first bytes say what it is.
+# --- Standard input
 
 DASH = "-"
 KINDS = (
@@ -504,5 +444,5 @@ def _renamed(error: DeadweightError, path: str) -> DeadweightError:
         return text.replace(repr(path), "standard input").replace(path, DASH)
 
     error.problem, error.fix = ours(error.problem), ours(error.fix)
-    error.args = tuple(ours(one) if isinstance(one, str) else one for one in error.args)
+    error.args = tuple(ours(text) if isinstance(text, str) else text for text in error.args)
     return error

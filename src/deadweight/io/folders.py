@@ -4,27 +4,26 @@ A name that begins with _ or . below the folder that was named is no data, as in
 written files, checkpoints of notebooks, what a system keeps beside a file. Read as rows they would change
 every number, so they are left out and counted. The folder of a Delta, Iceberg or Hudi table also holds rows
 that were deleted or replaced since, and only its own log tells which: it is refused.
+
+What a file unpacks to is told before it is unpacked: a few megabytes may hold gigabytes. Parquet says in its
+footer how many rows it has (whether footers agree with themselves and with each other is checked here as
+well); a compressed CSV is unpacked once, piece by piece, to be measured. A path that is no file (a pipe, a
+device) is refused: reading it could wait for ever.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from deadweight.errors import how_many
-from deadweight.io.columns import is_text
+from deadweight.io.columns import is_text, pa
 from deadweight.io.schema import LogProblem, show, unfit_files
 from deadweight.tools.limits import NUMBER, allowed, in_words, require
-
-# --------------------------------------------------------------------------------------------------------
-# What a file unpacks to, told before it is unpacked: a few megabytes may hold gigabytes.
-#
-# Parquet says in its footer how many rows it has; a compressed CSV is unpacked once, piece by piece, to be
-# measured. A path that is no file (a pipe, a device) is refused here as well: reading it could wait for ever.
 
 # A column is held as it was read, as numbers, sorted, and in the log: measured 3 to 4 times its numbers.
 COPIES = 4
@@ -110,8 +109,6 @@ def _group_size(group: Any, columns: Sequence[str]) -> float:
 
 def require_text(path: Path, compressed: bool) -> None:
     """Refuse CSV that would be too large in memory, compressed or not."""
-    import pyarrow as pa
-
     fix = "Take fewer rows or columns, or convert the log to Parquet, which can be read in parts."
     what = repr(str(path))
     size, most = path.stat().st_size, allowed() / COPIES
@@ -125,7 +122,7 @@ def require_text(path: Path, compressed: bool) -> None:
     require(size * COPIES, what, fix)
 
 
-# --------------------------------------------------------------------------------------------------------
+# --- Folders
 
 PARQUET = (".parquet", ".pq")
 COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
@@ -176,27 +173,42 @@ class Listing:
 
 def list_folder(folder: Path) -> Listing:
     """The files of a folder and of the folders in it; an error where there are none."""
-    for above in _tables_above(folder):
+    above = folder.resolve()
+    while "=" in above.name or above.name == "data":  # a partition of a table, as in `log/site=A`
+        above = above.parent
         _require_plain(above)
-    found, aside, links = list[Path](), list[str](), 0
+    data, aside, links = list[Path](), list[str](), 0
     for place, folders, names in os.walk(folder, onerror=_unlisted):
         _require_plain(Path(place))
         there = [Path(place, name) for name in folders]
-        linked = [one for one in there if one.is_symlink() and not one.name.startswith(LEFT_BEHIND)]
-        links += sum(not one.resolve().is_relative_to(folder.resolve()) for one in linked)
-        hidden = [one for one in there if one.name.startswith(LEFT_BEHIND) and not one.is_symlink()]
-        aside += [name for one in hidden for _, _, inside in os.walk(one) for name in inside]
+        linked = [path for path in there if path.is_symlink() and not path.name.startswith(LEFT_BEHIND)]
+        links += sum(not path.resolve().is_relative_to(folder.resolve()) for path in linked)
+        hidden = [path for path in there if path.name.startswith(LEFT_BEHIND) and not path.is_symlink()]
+        aside += [name for path in hidden for _, _, inside in os.walk(path) for name in inside]
         aside += [name for name in names if name.startswith(LEFT_BEHIND)]
-        found += [Path(place, name) for name in names if not name.startswith(LEFT_BEHIND)]
+        data += [Path(place, name) for name in names if not name.startswith(LEFT_BEHIND)]
         folders[:] = [name for name in folders if not name.startswith(LEFT_BEHIND)]
-    parquet = [path for path in found if _ends(path.name, PARQUET)]
+    parquet = [path for path in data if _ends(path.name, PARQUET)]
     kinds = PARQUET if parquet else (*PARQUET, *CSV_IN_FOLDERS)
-    files = parquet or [path for path in found if _ends(path.name, kinds)]
+    files = parquet or [path for path in data if _ends(path.name, kinds)]
     left_out = sum(_ends(name, kinds) for name in aside)
     if not files:
-        raise _no_files(folder, left_out)
+        what, fix = "none", f"Check the folder, for example with: ls {folder}"
+        if left_out:
+            what = f"none but {left_out:,} whose names, or those of folders they are in, begin with . or _"
+            fix = (
+                "Other programs leave such files behind. If one is the log, name that file or folder itself."
+            )
+        where = f"in the folder {str(folder)!r}"
+        raise LogProblem("DW101", f"Expected .parquet or .csv files {where}; found {what}.", fix=fix)
     for path in files:
-        _require_file(path)
+        wrong = unreadable(path)
+        if wrong:  # a link to nothing, or a pipe, that has the name of a file of data
+            raise LogProblem(
+                "DW101",
+                f"Expected a file at {str(path)!r}; found: {wrong}.",
+                fix="Mend the link, or move it out of the folder.",
+            )
     return Listing(folder, tuple(sorted(files)), bool(parquet), left_out, links)
 
 
@@ -207,31 +219,12 @@ def files_of(path: Path) -> tuple[Path, ...]:
     return list_folder(path).files if path.is_dir() else (path,)
 
 
-def _require_file(path: Path) -> None:
-    """Refuse a link to nothing, or a pipe, that has the name of a file of data."""
-    wrong = unreadable(path)
-    if wrong:
-        raise LogProblem(
-            "DW101",
-            f"Expected a file at {str(path)!r}; found: {wrong}.",
-            fix="Mend the link, or move it out of the folder.",
-        )
-
-
 def _ends(name: str, endings: tuple[str, ...]) -> bool:
     return name.lower().endswith(endings)
 
 
 def _were(number: int, noun: str, more: str = "") -> str:
     return f"{how_many(number, noun)}{more} {'was' if number == 1 else 'were'}"
-
-
-def _tables_above(folder: Path) -> Iterator[Path]:
-    """Where the table of a folder would be that is one of its partitions, as in `log/site=A`."""
-    place = folder.resolve()
-    while "=" in place.name or place.name == "data":
-        place = place.parent
-        yield place
 
 
 def _require_plain(place: Path) -> None:
@@ -254,16 +247,6 @@ def _require_plain(place: Path) -> None:
         )
 
 
-def _no_files(folder: Path, left_out: int) -> LogProblem:
-    found, fix = "none", f"Check the folder, for example with: ls {folder}"
-    if left_out:
-        found = f"none but {left_out:,} whose names, or those of folders they are in, begin with . or _"
-        fix = "Other programs leave such files behind. If one is the log, name that file or folder itself."
-    return LogProblem(
-        "DW101", f"Expected .parquet or .csv files in the folder {str(folder)!r}; found {found}.", fix=fix
-    )
-
-
 def _unlisted(error: OSError) -> None:
     raise LogProblem(
         "DW101",
@@ -273,34 +256,22 @@ def _unlisted(error: OSError) -> None:
     )
 
 
-# --------------------------------------------------------------------------------------------------------
-# What the footers of Parquet files say, and whether they agree with themselves and with each other.
+# --- Footers
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """Smallest and largest whole number of a column."""
-
-    low: int
-    high: int
-
-
-def bounds_of(parquet: Any, number: int, column: str) -> Bounds | None:
-    """Bounds of a column of whole numbers in a row group, if its statistics have them."""
-    import pyarrow as pa
-
+def bounds_of(parquet: Any, number: int, column: str) -> tuple[int, int] | None:
+    """Smallest and largest whole number of a column of a row group, if its statistics have them."""
     schema = parquet.schema_arrow
     if column not in schema.names or not pa.types.is_integer(schema.field(column).type):
         return None  # times and durations are whole numbers in a file, and something else outside
     group = parquet.metadata.row_group(number)
     for i in range(group.num_columns):
-        found = group.column(i)
-        if found.path_in_schema != column:
+        if group.column(i).path_in_schema != column:
             continue
-        statistics = found.statistics
+        statistics = group.column(i).statistics
         if statistics is None or not statistics.has_min_max or not isinstance(statistics.min, int):
             return None
-        return Bounds(statistics.min, statistics.max)
+        return statistics.min, statistics.max
     return None
 
 
@@ -326,25 +297,24 @@ def check_counts(path: str, metadata: Any) -> None:
         raise _miscounted(repr(path), f"{metadata.num_rows:,} rows in all, and {rows:,} in its row groups")
 
 
-def check_read(where: str, promised: int, found: int) -> None:
+def check_read(where: str, promised: int, rows: int) -> None:
     """Refuse rows of which fewer or more can be read than the footer says."""
-    if promised != found:
-        raise _miscounted(where, f"{promised:,} rows, of which {found:,} can be read")
+    if promised != rows:
+        raise _miscounted(where, f"{promised:,} rows, of which {rows:,} can be read")
 
 
-def check_kinds(path: str, own: Any, common: Any, names: list[str]) -> None:
+def check_kinds(path: str, of_file: Any, common: Any, names: list[str]) -> None:
     """Refuse a column that is text in one file and something else in another: '01' would become 1."""
     for name in names:
-        if name not in own.names or name not in common.names:
+        if name not in of_file.names or name not in common.names:
             continue
-        kinds = [_stored_kind(schema.field(name).type) for schema in (common, own)]
+        kinds = [stored_kind(schema.field(name).type) for schema in (common, of_file)]
         if is_text(kinds[0]) != is_text(kinds[1]):
             raise unfit_files(f"column {show(name)} is {kinds[0]} in the first, and {kinds[1]} in {path!r}.")
 
 
-def _stored_kind(kind: Any) -> Any:
-    import pyarrow as pa
-
+def stored_kind(kind: Any) -> Any:
+    """The Arrow type of what categories stand for; another type as it is."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 

@@ -11,11 +11,13 @@ import decimal
 import numbers
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from deadweight.errors import assume
+from deadweight.io.columns import pa
 from deadweight.io.files import columns_of, read_files, text_in, unique_names
 from deadweight.io.schema import LogProblem, show
 from deadweight.log.labels import plain
@@ -67,17 +69,16 @@ def _columns(
     source: Any, choose: Callable[..., Mapping[str, str]], tell: Callable[[str], None]
 ) -> tuple[dict[str, Any], dict[str, Kinds]]:
     if isinstance(source, (str, Path)):
-        return _of_arrow(read_files([source], choose, tell)), {}
-    if isinstance(source, (list, tuple)) and source and all(isinstance(one, (str, Path)) for one in source):
+        source = [source]
+    if isinstance(source, (list, tuple)) and source and all(isinstance(path, (str, Path)) for path in source):
         return _of_arrow(read_files(source, choose, tell)), {}
-    import pyarrow as pa
-
     if isinstance(source, Mapping):
         names = columns_of(choose([name for name in source if isinstance(name, str)], []))
         return _of_values({name: source[name] for name in names})
     if isinstance(source, pa.RecordBatchReader):
         source = source.read_all()
-    if _is_dataset(source):
+    datasets = sys.modules.get("pyarrow.dataset")  # whoever has one has imported it, and nobody else should
+    if datasets is not None and isinstance(source, datasets.Dataset):
         names = columns_of(choose(unique_names(source.schema.names), text_in(source.schema)))
         return _of_arrow(source.to_table(columns=names)), {}
     if isinstance(source, pa.RecordBatch):
@@ -86,12 +87,6 @@ def _columns(
         names = columns_of(choose(unique_names(source.column_names), text_in(source.schema)))
         return _of_arrow(source.select(names)), {}
     return _of_frame(source, choose)
-
-
-def _is_dataset(source: Any) -> bool:
-    """Whether this is an Arrow data set; whoever has one has imported its module, and nobody else should."""
-    module = sys.modules.get("pyarrow.dataset")
-    return module is not None and isinstance(source, module.Dataset)
 
 
 def _of_arrow(table: Any) -> dict[str, Any]:
@@ -117,21 +112,14 @@ def _of_frame(
     schema = frame.collect_schema()
     names = [name for name in schema.names() if isinstance(name, str)]
     text = [name for name in names if schema[name] in (nw.String, nw.Categorical, nw.Enum)]
-    wanted = columns_of(choose(names, text, _index_hint(source)))
+    index = [name for name in getattr(getattr(source, "index", None), "names", []) or [] if name is not None]
+    shown = ", ".join(show(name) for name in index)  # pandas keeps some columns there: they do not count
+    hint = f" The index holds {shown}: call reset_index() first." if index else ""
+    wanted = columns_of(choose(names, text, hint))
     eager = frame.select(wanted)
     if isinstance(eager, nw.LazyFrame):
         eager = eager.collect()
     return _of_values({name: eager[name] for name in wanted})
-
-
-def _index_hint(source: Any) -> str:
-    """pandas keeps some columns as an index, where they do not count."""
-    names = [name for name in getattr(getattr(source, "index", None), "names", []) or [] if name is not None]
-    return (
-        f" The index holds {', '.join(show(name) for name in names)}: call reset_index() first."
-        if names
-        else ""
-    )
 
 
 def _of_values(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Kinds]]:
@@ -147,24 +135,19 @@ def _of_values(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Kind
 def _as_arrow(name: str, values: Any) -> tuple[Any, Kinds]:
     """A column as an Arrow array, and its kinds if it has several."""
     import narwhals as nw
-    import pyarrow as pa
 
     if isinstance(values, nw.Series) and values.dtype == nw.Object:
         values = values.to_list()  # polars would hand over the addresses of the objects
-    try:
+    with suppress(pa.ArrowException, TypeError, ValueError, OverflowError):
         if isinstance(values, nw.Series):
             return values.to_arrow(), {}
         if isinstance(values, (pa.Array, pa.ChunkedArray)):
             return values, {}
         return pa.array(values, from_pandas=True), {}
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        pass
     return _of_objects(name, values)
 
 
 def _of_objects(name: str, values: Any) -> tuple[Any, Kinds]:
-    import pyarrow as pa
-
     try:
         items = values.to_list() if hasattr(values, "to_list") else list(values)
     except TypeError:
@@ -191,13 +174,11 @@ def _of_numbers(items: list[Any]) -> Any:
 
     What has the digits of no Arrow type passes through floats only if these part whatever differs.
     """
-    import pyarrow as pa
-
     try:
         floats = [None if item is None else float(item) for item in items]
     except (OverflowError, TypeError, ValueError):  # beyond floating point, or complex
         floats = None
-    if floats is not None and all(one == item for one, item in zip(floats, items, strict=True)):
+    if floats is not None and all(number == item for number, item in zip(floats, items, strict=True)):
         return pa.array(floats, pa.float64())
     try:
         return pa.array([None if item is None else decimal.Decimal(str(item)) for item in items])

@@ -1,22 +1,31 @@
-"""Parquet files as a source of parts: what their footers say, and tables of some of their row groups."""
+"""Parquet files as a source of parts: what their footers say, and tables of some of their row groups.
+
+Row groups are put in the order of their episodes. If they do not overlap, except that an episode may go on
+from one into the next, a part is a run of row groups without the rest of the previous part's last episode and
+with the rest of its own. All of this is known from the bounds of each row group: nothing is read.
+
+That no episode is in two parts, and that footers tell the truth, is looked at whenever a part is read. Where
+row groups are in order, each part has a range of episodes and the ranges do not overlap; where episodes were
+dealt out by a hash (`scratch.py`), each part has its share of the hashes. Either way a look at one part's own
+rows shows that they are where no other part looks for them, and nothing has to be kept.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from deadweight.errors import DataError, assume
-from deadweight.io.columns import hashes
+from deadweight.io.columns import hashes, pa, pc
 from deadweight.io.files import PARQUET_MAGIC, brief, check_text, text_in, unique_names
 from deadweight.io.folders import (
     PARQUET,
-    Bounds,
     bounds_of,
     check_counts,
     check_kinds,
@@ -28,13 +37,6 @@ from deadweight.io.folders import (
 )
 from deadweight.io.schema import NOTHING, LogProblem, Mending, labels_in, not_parquet, unfit_files
 from deadweight.typing import IntArray
-
-# --------------------------------------------------------------------------------------------------------
-# Parts: which row groups of a set of Parquet files are read together, and which episodes are cut where.
-#
-# Row groups are put in the order of their episodes. If they do not overlap, except that an episode may go on
-# from one into the next, a part is a run of row groups without the rest of the previous part's last episode
-# and with the rest of its own. All of this is known from the bounds of each row group: nothing is read.
 
 # Rows of a part. What is held at a time is a part for each thread or worker, at some 50 bytes a row.
 PART_ROWS = 1 << 20
@@ -79,7 +81,7 @@ class Part:
 
     @property
     def all_rows(self) -> int:
-        """Those of its own row groups, and of further ones."""
+        """Rows of its own row groups, and of further ones."""
         return self.rows + self.beyond
 
 
@@ -93,7 +95,7 @@ def in_order(groups: Sequence[RowGroup]) -> list[RowGroup] | None:
     True
     """
     ordered = sorted(groups, key=lambda group: (group.low, group.high, group.file, group.number))
-    return ordered if all(one.high <= other.low for one, other in pairwise(ordered)) else None
+    return ordered if all(group.high <= after.low for group, after in pairwise(ordered)) else None
 
 
 def cut(ordered: Sequence[RowGroup], part_rows: int = PART_ROWS) -> list[Part]:
@@ -119,9 +121,10 @@ def cut(ordered: Sequence[RowGroup], part_rows: int = PART_ROWS) -> list[Part]:
         if after is not None and last == after:  # it all belongs to the last episode of the part before
             parts[-1] = replace(parts[-1], beyond=parts[-1].beyond + rows)
             continue
-        own = _by_file(ordered[lo:hi])
+        by_file = groupby(ordered[lo:hi], key=lambda group: group.file)  # what follows there is read together
+        groups = tuple((file, tuple(group.number for group in run)) for file, run in by_file)
         ends = last if tail else None
-        parts.append(Part(own, tuple(tail), after, ends, rows, low=ordered[lo].low, high=last))
+        parts.append(Part(groups, tuple(tail), after, ends, rows, low=ordered[lo].low, high=last))
         before = last
     return parts
 
@@ -136,31 +139,12 @@ def _runs(ordered: Sequence[RowGroup], part_rows: int) -> Iterator[tuple[int, in
     yield lo, len(ordered)
 
 
-def _by_file(groups: Sequence[RowGroup]) -> tuple[tuple[int, tuple[int, ...]], ...]:
-    """Row groups that follow each other in one file are read together."""
-    runs: list[tuple[int, list[int]]] = []
-    for group in groups:
-        if runs and runs[-1][0] == group.file:
-            runs[-1][1].append(group.number)
-        else:
-            runs.append((group.file, [group.number]))
-    return tuple((file, tuple(numbers)) for file, numbers in runs)
-
-
-# --------------------------------------------------------------------------------------------------------
-# That no episode is in two parts, and that footers tell the truth: looked at whenever a part is read.
-#
-# Where row groups are in the order of their episodes, each part has a range of episodes and the ranges do not
-# overlap; where episodes were dealt out by a hash, each part has its share of the hashes. Either way a look
-# at one part's own rows shows that they are where no other part looks for them, and nothing has to be kept.
-
-
 class OutOfOrder(DataError):
     """Rows of an episode that are not together, which only a look at the rows could show."""
 
 
 def scattered(where: str) -> OutOfOrder:
-    """The error that says so, with the remedy."""
+    """The error of an episode whose rows are not together."""
     return OutOfOrder(
         f"Rows of an episode must stand together to be read in parts; in {where} they are scattered.",
         fix="Write the log sorted by episode, or let it be sorted into a temporary folder: sort=True.",
@@ -182,13 +166,7 @@ def share_of(episodes: Any, count: int) -> IntArray:
 
 
 def check_ids(table: Any, part: Part, where: str) -> None:
-    """Refuse a part with fewer or more rows, or other episodes, than the plan has for it.
-
-    Args:
-      table: the rows of its own row groups.
-      part: the plan.
-      where: its place, for messages.
-    """
+    """Refuse a table of a part's own row groups with other rows or episodes than the plan has for it."""
     check_read(where, part.rows, table.num_rows)
     episodes = table["episode"]
     if part.share is not None:
@@ -204,20 +182,15 @@ def check_ids(table: Any, part: Part, where: str) -> None:
     low, high = ends(episodes)
     if low is not None and not (part.low <= low and high <= part.high):
         raise wrong_footer(
-            where,
-            "it says which episodes come first and last, and there are others before or after them",
+            where, "it says which episodes come first and last, and there are others before or after them"
         )
 
 
 def ends(episodes: Any) -> tuple[Any, Any]:
     """Smallest and largest label of whole numbers or text; None where there is none."""
-    import pyarrow.compute as pc
+    bounds = pc.min_max(episodes).as_py()
+    return bounds["min"], bounds["max"]
 
-    ends = pc.min_max(episodes).as_py()
-    return ends["min"], ends["max"]
-
-
-# --------------------------------------------------------------------------------------------------------
 
 # The rest of an episode is looked for in so many rows at a time.
 TAIL_ROWS = 1 << 12
@@ -248,72 +221,67 @@ class ParquetFiles:
         return replace(self, names={ours: name for ours, name in self.names.items() if ours not in columns})
 
     def groups(self, ordered: bool = True) -> list[RowGroup]:
-        """All row groups that have rows; with their first and last episodes if these have an order."""
-        found = []
+        """The row groups that have rows; with their first and last episodes if these have an order."""
+        groups = []
         for file, path in enumerate(self.paths):
-            with named(path), _opened(path) as parquet:
+            with opened(path) as parquet:
                 for number in range(parquet.num_row_groups):
                     rows = parquet.metadata.row_group(number).num_rows
                     if rows:
-                        require_group(parquet.metadata, number, self._theirs(list(self.names)), repr(path))
+                        require_group(parquet.metadata, number, self._theirs(self.names), repr(path))
                         low, high = self._episodes(parquet, file, number) if ordered else (None, None)
-                        found.append(RowGroup(file, number, rows, low, high))
-        return found
+                        groups.append(RowGroup(file, number, rows, low, high))
+        return groups
 
     def _episodes(self, parquet: Any, file: int, number: int) -> tuple[Any, Any]:
         """Smallest and largest episode: from the statistics of whole numbers, else by reading the column."""
-        import pyarrow as pa
-
         whole = pa.types.is_integer(self.types["episode"])
         bounds = bounds_of(parquet, number, self.names["episode"]) if whole else None
         if bounds is not None:
-            return bounds.low, bounds.high
+            return bounds
         low, high = ends(self._read(parquet, file, [number], ["episode"])["episode"])
         nothing = 0 if whole else ""  # no episode at all: refused when the rows are looked at
         return (nothing, nothing) if low is None else (low, high)
 
-    def bounds(self, column: str) -> Bounds | None:
-        """Bounds of a column of whole numbers over all files; None where the footers do not say."""
-        import pyarrow as pa
-
+    def bounds(self, column: str) -> tuple[int, int] | None:
+        """Smallest and largest whole number of a column; None where the footers do not say."""
         if not pa.types.is_integer(self.types[column]):
             return None
-        low, high = [], []
+        ends: list[int] = []
         for path in self.paths:
-            with named(path), _opened(path) as parquet:
+            with opened(path) as parquet:
                 for number in range(parquet.num_row_groups):
-                    found = bounds_of(parquet, number, self.names[column])
-                    if found is None:
+                    bounds = bounds_of(parquet, number, self.names[column])
+                    if bounds is None:
                         return None
-                    low.append(found.low)
-                    high.append(found.high)
-        return Bounds(min(low), max(high)) if low else None
+                    ends += bounds
+        return (min(ends), max(ends)) if ends else None
 
     def rows_of(self, part: Part) -> IntArray:
         """The number of each row of a part of whole row groups, counted over all files in their order."""
         rows: dict[tuple[int, int], IntArray] = {}
         count = 0
         for file, path in enumerate(self.paths):
-            with named(path), _opened(path) as parquet:
+            with opened(path) as parquet:
                 for number in range(parquet.num_row_groups):
                     following = count + parquet.metadata.row_group(number).num_rows
                     rows[file, number], count = np.arange(count, following), following
-        own = [(file, number) for file, numbers in part.groups for number in numbers]
-        return np.concatenate([rows[group] for group in (*own, *(tail[:2] for tail in part.tail))])
+        groups = [(file, number) for file, numbers in part.groups for number in numbers]
+        return np.concatenate([rows[group] for group in (*groups, *(tail[:2] for tail in part.tail))])
 
     def table(self, part: Part) -> Any:
         """The row groups of a part, columns by our names."""
         tables = []
         for file, numbers in part.groups:
-            with named(self.paths[file]), _opened(self.paths[file]) as parquet:
-                tables.append(self._read(parquet, file, list(numbers), list(self.names)))
-        return _together(tables)
+            with opened(self.paths[file]) as parquet:
+                tables.append(self._read(parquet, file, list(numbers), self.names))
+        return pa.concat_tables(tables)
 
     def tail(self, part: Part) -> Any:
         """The rest of a part's last episode; None if there is none."""
         tables = []
         for file, number, nothing_else in part.tail:
-            with named(self.paths[file]), _opened(self.paths[file], **FIRST_PAGES) as parquet:
+            with opened(self.paths[file], **FIRST_PAGES) as parquet:
                 tables.append(self._tail(parquet, file, number, part.last))
                 rows = parquet.metadata.row_group(number).num_rows
                 if nothing_else and tables[-1].num_rows != rows:
@@ -323,60 +291,51 @@ class ParquetFiles:
                         "it says that all rows are of one episode, and not all are",
                     )
             require_episode(sum(table.num_rows for table in tables), len(self.names))
-        return _together(tables) if tables else None
+        return pa.concat_tables(tables) if tables else None
 
     def batches(self, rows: int) -> Iterator[Any]:
-        """All rows in tables of at most so many, file after file."""
-        import pyarrow as pa
-
+        """Tables of at most so many rows, file after file."""
         for file, path in enumerate(self.paths):
-            with named(path), _opened(path) as parquet:
-                for batch in parquet.iter_batches(rows, columns=self._theirs(list(self.names))):
-                    yield self._ours(pa.Table.from_batches([batch]), file, list(self.names))
+            with opened(path) as parquet:
+                for batch in parquet.iter_batches(rows, columns=self._theirs(self.names)):
+                    yield self._ours(pa.Table.from_batches([batch]), file, self.names)
 
     def _tail(self, parquet: Any, file: int, number: int, last: Any) -> Any:
         """The rows at the beginning of a row group that belong to episode `last`."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        found = []
-        columns = self._theirs(list(self.names))
+        tables = []
+        columns = self._theirs(self.names)
         for batch in parquet.iter_batches(TAIL_ROWS, row_groups=[number], columns=columns, use_threads=False):
-            table = self._ours(pa.Table.from_batches([batch]), file, list(self.names))
-            same = pc.equal(table["episode"], pa.scalar(last, table["episode"].type))
-            going_on = table.filter(same)
-            found.append(going_on)
-            if going_on.num_rows < table.num_rows:
+            table = self._ours(pa.Table.from_batches([batch]), file, self.names)
+            tables.append(table.filter(pc.equal(table["episode"], pa.scalar(last, table["episode"].type))))
+            if tables[-1].num_rows < table.num_rows:
                 break
-        return pa.concat_tables(found)
+        return pa.concat_tables(tables)
 
-    def _read(self, parquet: Any, file: int, numbers: list[int], columns: list[str]) -> Any:
+    def _read(self, parquet: Any, file: int, numbers: list[int], columns: Iterable[str]) -> Any:
         # One thread: the next part is decoded on one processor while this one is summed on another.
         table = parquet.read_row_groups(numbers, columns=self._theirs(columns), use_threads=False)
         return self._ours(table, file, columns)
 
-    def _theirs(self, columns: Sequence[str]) -> list[str]:
+    def _theirs(self, columns: Iterable[str]) -> list[str]:
         return list(dict.fromkeys(self.names[ours] for ours in columns))
 
-    def _ours(self, table: Any, file: int, columns: Sequence[str]) -> Any:
+    def _ours(self, table: Any, file: int, columns: Iterable[str]) -> Any:
         """Columns by our names, in the types of the first file."""
-        import pyarrow as pa
-
-        found = {}
+        arrow = {}
         for ours in columns:
             theirs, kind = self.names[ours], self.types[ours]
             if theirs in self.constants[file]:
-                found[ours] = pa.repeat(pa.scalar(self.constants[file][theirs], kind), table.num_rows)
+                arrow[ours] = pa.repeat(pa.scalar(self.constants[file][theirs], kind), table.num_rows)
             elif theirs in table.column_names:
                 column = table[theirs]
                 if isinstance(column.type, pa.BaseExtensionType):
                     stored = [chunk.storage for chunk in column.chunks]
                     column = pa.chunked_array(stored, column.type.storage_type)
                 column = self.mending.column(ours, column)
-                found[ours] = column if column.type == kind else column.cast(kind)
+                arrow[ours] = column if column.type == kind else column.cast(kind)
             else:
-                found[ours] = pa.nulls(table.num_rows, kind)
-        return check_text(pa.table(found))
+                arrow[ours] = pa.nulls(table.num_rows, kind)
+        return check_text(pa.table(arrow))
 
 
 def open_files(
@@ -394,32 +353,34 @@ def open_files(
       mending: what is changed in the columns as they are read.
       tell: is told what of a folder is no data.
     """
-    import pyarrow as pa
     import pyarrow.dataset as ds
 
-    files, constants, schemas, own_schemas = [], [], [], []
+    files, constants, schemas, of_files = [], [], [], []
     for path in paths:
         base = Path(path).expanduser()
-        own = _files_of(base, tell)
-        for file in own:
-            with named(str(file)), _opened(str(file)) as parquet:
+        here = _files_of(base, tell)
+        for file in here:
+            with opened(str(file)) as parquet:
                 check_counts(str(file), parquet.metadata)
         try:
             hive = {"partitioning": "hive", "partition_base_dir": str(base)} if base.is_dir() else {}
-            data = ds.dataset([str(file) for file in own], format="parquet", **hive)
+            data = ds.dataset([str(file) for file in here], format="parquet", **hive)
             fragments = {fragment.path: fragment for fragment in data.get_fragments()}
         except (pa.ArrowException, OSError, ValueError) as error:
-            raise unfit_files(brief(error), f"The {len(own)} Parquet files under {str(base)!r}") from None
+            raise unfit_files(brief(error), f"The {len(here)} Parquet files under {str(base)!r}") from None
         schemas.append(data.schema)
-        for file in own:
-            own_schemas.append(fragments[str(file)].physical_schema)
+        for file in here:
+            of_files.append(fragments[str(file)].physical_schema)
             keys = ds.get_partition_keys(fragments[str(file)].partition_expression)
             files.append(str(file))
             constants.append({str(name): value for name, value in keys.items()})
-    schema = _common(schemas)
+    try:  # as for tables in memory that are put one below the other
+        schema = schemas[0] if len(schemas) == 1 else pa.unify_schemas(schemas, promote_options="permissive")
+    except (pa.ArrowException, ValueError) as error:
+        raise unfit_files(brief(error)) from None
     names = choose(unique_names(schema.names), text_in(schema))
-    for path, own_schema in zip(files, own_schemas, strict=True):
-        check_kinds(path, own_schema, schema, labels_in(names))
+    for path, of_file in zip(files, of_files, strict=True):
+        check_kinds(path, of_file, schema, labels_in(names))
     types = {ours: _plain_type(schema.field(theirs).type) for ours, theirs in names.items()}
     if pa.types.is_dictionary(types["episode"]):
         types["episode"] = types["episode"].value_type  # categories have no order
@@ -430,31 +391,19 @@ def _files_of(base: Path, tell: Callable[[str], None] = lambda said: None) -> li
     """The Parquet files of a folder; a file as it is."""
     if not base.is_dir():
         return [base]
-    found = list_folder(base)
-    if not found.is_parquet:
+    listing = list_folder(base)
+    if not listing.is_parquet:
         raise LogProblem(
             "DW101",
             f"Expected .parquet files in the folder {str(base)!r}; found CSV, which is not read in parts.",
             fix="Read it whole with deadweight.read, or convert it to Parquet.",
         )
-    found.say(tell)
-    return list(found.files)
-
-
-def _common(schemas: list[Any]) -> Any:
-    """The schema of several sources, as for tables in memory that are put one below the other."""
-    import pyarrow as pa
-
-    try:
-        return schemas[0] if len(schemas) == 1 else pa.unify_schemas(schemas, promote_options="permissive")
-    except (pa.ArrowException, ValueError) as error:
-        raise unfit_files(brief(error)) from None
+    listing.say(tell)
+    return list(listing.files)
 
 
 def _plain_type(kind: Any) -> Any:
     """Views and extension types have fewer kernels than what they store."""
-    import pyarrow as pa
-
     if isinstance(kind, pa.BaseExtensionType):
         return _plain_type(kind.storage_type)
     if pa.types.is_string_view(kind):
@@ -463,12 +412,12 @@ def _plain_type(kind: Any) -> Any:
 
 
 def count_rows(paths: Sequence[str | Path]) -> int:
-    """Rows of these files and folders, from their footers."""
+    """The number of rows of these files and folders, from their footers."""
     rows = 0
     for path in paths:
         base = Path(path).expanduser()
         for file in _files_of(base):
-            with named(str(file)), _opened(str(file)) as parquet:
+            with opened(str(file)) as parquet:
                 rows += parquet.metadata.num_rows
     return rows
 
@@ -492,30 +441,19 @@ def _is_parquet(path: Path) -> bool:
         return False
 
 
-def _together(tables: list[Any]) -> Any:
-    import pyarrow as pa
-
-    return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
-
-
-def _opened(path: str, **settings: Any) -> Any:
+@contextmanager
+def opened(path: str, **settings: Any) -> Iterator[Any]:
+    """A Parquet file; whatever goes wrong with it is said with its name."""
     import pyarrow.parquet as pq
 
-    found = unreadable(path)
-    if found and found != "no such file":
-        raise OSError(found)
-    # Files are on a disk: to fetch all columns ahead, as for a distant store, is one more copy.
-    return pq.ParquetFile(path, pre_buffer=False, **settings)
-
-
-@contextmanager
-def named(path: str) -> Iterator[None]:
-    """Whatever goes wrong with a file is said with its name."""
-    import pyarrow as pa
-
     try:
-        yield
-    except DataError:
+        wrong = unreadable(path)
+        if wrong and wrong != "no such file":
+            raise OSError(wrong)
+        # Files are on a disk: to fetch all columns ahead, as for a distant store, is one more copy.
+        with pq.ParquetFile(path, pre_buffer=False, **settings) as parquet:
+            yield parquet
+    except (DataError, MemoryError):  # Arrow has a kind of the latter as well
         raise
     except FileNotFoundError:
         raise LogProblem(
@@ -523,7 +461,5 @@ def named(path: str) -> Iterator[None]:
             f"Expected a Parquet file at {path!r}; found: no such file.",
             fix="Check the path, and that the files stay where they are while they are read.",
         ) from None
-    except MemoryError:  # which Arrow has a kind of as well
-        raise
     except (pa.ArrowException, OSError, UnicodeError) as error:
         raise not_parquet(path, brief(error)) from None

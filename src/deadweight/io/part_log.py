@@ -1,8 +1,9 @@
-"""From the table of a part to its log, in the labels of the whole.
+"""From the row groups of a part to its log, cut on the borders of episodes, in the labels of the whole.
 
 Columns of plain numbers without holes become a log almost as they are; a few vector operations check them.
 Whatever is different, from text to a missing reward, goes through the same table and the same checks as a
-log in memory, so that what is refused, and why, is the same too.
+log in memory, so that what is refused, and why, is the same too. An episode that goes on in the next row
+group is put together in a small log of its own, so that all others stay where the decoder has left them.
 """
 
 from __future__ import annotations
@@ -14,12 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.io.columns import as_labels, to_numpy
+from deadweight.io.columns import as_labels, pa, pc, to_numpy
 from deadweight.io.frames import Columns
 from deadweight.io.parquet import ParquetFiles, Part, check_ids, scattered, wrong_footer
-from deadweight.io.read import log_of
-from deadweight.io.requirements import LARGEST_REWARD, SMALLEST, inner_flags
-from deadweight.io.schema import LogProblem, Mending
+from deadweight.io.requirements import LARGEST_REWARD, SMALLEST, inner_flags, log_of
+from deadweight.io.schema import FLAGS, LogProblem
 from deadweight.io.table import LogTable
 from deadweight.log.labels import positions
 from deadweight.log.trajectories import TableRows, Trajectories
@@ -27,8 +27,6 @@ from deadweight.sums import kernel
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray, Labels
 
 UNKNOWN = -1
-# How episodes end, of their last rows; the first of them that there is says so.
-FLAGS = ("terminated", "truncated")
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,27 +47,11 @@ def _counts_up(labels: Labels) -> bool:
     return labels.dtype.kind in "iu" and bool(labels[0] == 0) and bool(labels[-1] == len(labels) - 1)
 
 
-def checked_log(
-    table: Any, names: Mapping[str, str], mending: Mending, labels: CommonLabels | None = None
-) -> Trajectories:
-    """The log of a table with columns by our names, in labels of its own, after all checks.
-
-    Args:
-      table: one row for each step, whole episodes.
-      names: our names -> the user's, for messages.
-      mending: what blank rewards are.
-      labels: of all parts, where they are known: they say whether -1 is a state.
-    """
-    return log_of(part_table(table, names, mending, None if labels is None else labels.states))
-
-
-def part_table(
-    table: Any, names: Mapping[str, str], mending: Mending, states: Labels | None = None
-) -> LogTable:
+def part_table(files: ParquetFiles, table: Any, states: Labels | None) -> LogTable:
     """The rows of a part for the checks of a table in memory; `states` are those of all parts, if known."""
-    arrow = {names[ours]: table[ours] for ours in table.column_names}
-    own = {ours: names[ours] for ours in table.column_names}
-    return LogTable(Columns(arrow), own, states=states, mending=mending, is_part=True)
+    names = {ours: files.names[ours] for ours in table.column_names}
+    arrow = {theirs: table[ours] for ours, theirs in names.items()}
+    return LogTable(Columns(arrow), names, states=states, mending=files.mending, is_part=True)
 
 
 def in_common_labels(log: Trajectories, labels: CommonLabels, where: str) -> Trajectories:
@@ -104,7 +86,7 @@ def plain_log(table: Any, labels: CommonLabels, check: bool, sort: bool) -> Traj
     """The log of plain columns; None where something needs a closer look.
 
     Args:
-      table: as in `checked_log`.
+      table: one row for each step, whole episodes, columns by our names.
       labels: of all parts; whole numbers from 0.
       check: look at values as well, not only at the order of the rows.
       sort: rows may be in any order.
@@ -119,54 +101,51 @@ def plain_log(table: Any, labels: CommonLabels, check: bool, sort: bool) -> Traj
         makers, columns["behaviour_id"] = _coded(table["behaviour_id"])
     if any(column is None for column in columns.values()):
         return None
-    found: dict[str, Any] = columns
-    offsets, order = _offsets(found["episode"], found["step"]), None
+    rows: dict[str, Any] = columns
+    offsets, order = _offsets(rows["episode"], rows["step"]), None
     if offsets is None and sort:
-        order = np.lexsort((found["step"], found["episode"]))
-        found = {name: column[order] for name, column in found.items()}
-        offsets = _offsets(found["episode"], found["step"])
+        order = np.lexsort((rows["step"], rows["episode"]))
+        rows = {name: column[order] for name, column in rows.items()}
+        offsets = _offsets(rows["episode"], rows["step"])
     if offsets is None:
         return None
-    states, actions = _whole(found["state"]), _whole(found["action"])
+    states, actions = _whole(rows["state"]), _whole(rows["action"])
     if states is None or actions is None:
         return None
-    if check and not _fits(found, states, actions, labels):
+    if check and not _fits(rows, states, actions, labels):
         return None
     last = offsets[1:] - 1
     terminated = _terminated(table, last if order is None else order[last])
     if terminated is None or (check and not _flags_fit(table, offsets, order)):
         return None
     successor = np.full(len(last), UNKNOWN, dtype=np.int64)
-    if "next_state" in found:
-        following = _whole(found["next_state"])
+    if "next_state" in rows:
+        following = _whole(rows["next_state"])
         if following is None or (check and not _agree(following, states, last, len(labels.states))):
             return None
         successor = np.where(terminated, UNKNOWN, following[last])
-    made_by = found["behaviour_id"][offsets[:-1]] if makers is not None else None
-    if made_by is not None and (found["behaviour_id"] != np.repeat(made_by, np.diff(offsets))).any():
+    maker = rows["behaviour_id"][offsets[:-1]] if makers is not None else None
+    if maker is not None and (rows["behaviour_id"] != np.repeat(maker, np.diff(offsets))).any():
         return None
     return Trajectories._from_codes(
         states,
         actions,
-        found["reward"].astype(np.float64, copy=False),
+        rows["reward"].astype(np.float64, copy=False),
         offsets,
         state_labels=labels.states,
         action_labels=labels.actions,
-        propensities=_probabilities(found, "behaviour_prob"),
-        target_probs=_probabilities(found, "target_prob"),
+        propensities=_probabilities(rows, "behaviour_prob"),
+        target_probs=_probabilities(rows, "target_prob"),
         terminated=terminated,
         last_successor=successor,
-        has_next_states="next_state" in found,
-        behaviour_ids=None if makers is None else makers[made_by],
-        durations=found["duration"].astype(np.float64, copy=False) if "duration" in found else None,
+        has_next_states="next_state" in rows,
+        behaviour_ids=None if makers is None else makers[maker],
+        durations=rows["duration"].astype(np.float64, copy=False) if "duration" in rows else None,
     )
 
 
 def _plain(column: Any, may_miss: bool) -> AnyArray | None:
     """A column of numbers or flags as numpy, without a copy where it lies in one piece; None otherwise."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     kind = column.type
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
         return None
@@ -182,8 +161,6 @@ def _plain(column: Any, may_miss: bool) -> AnyArray | None:
 
 def _coded(column: Any) -> tuple[Labels | None, AnyArray | None]:
     """The labels of whole numbers or text without holes, and codes of the rows; None of anything else."""
-    import pyarrow as pa
-
     kind = column.type
     simple = pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)
     if column.null_count or not simple:
@@ -195,10 +172,11 @@ def _coded(column: Any) -> tuple[Labels | None, AnyArray | None]:
 def _offsets(episode: AnyArray, step: AnyArray) -> IntArray | None:
     """First rows of the episodes, then the number of rows; None where rows are not in order."""
     rows = len(episode)
-    if kernel.KERNEL is not None and rows and all(map(_readable, (episode, step))):
-        found = np.empty(rows, dtype=np.int64)
-        count = kernel.KERNEL.borders(episode, step, found)
-        return None if count < 0 else np.append(found[:count], rows)
+    readable = all(column.dtype == np.int64 and kernel.readable(column) for column in (episode, step))
+    if kernel.KERNEL is not None and rows and readable:
+        borders = np.empty(rows, dtype=np.int64)
+        count = kernel.KERNEL.borders(episode, step, borders)
+        return None if count < 0 else np.append(borders[:count], rows)
     last = np.flatnonzero(episode[1:] != episode[:-1])
     following = step[1:] > step[:-1]
     following[last] = episode[last + 1] > episode[last]
@@ -207,26 +185,20 @@ def _offsets(episode: AnyArray, step: AnyArray) -> IntArray | None:
     return np.concatenate([[0], last + 1, [rows]])
 
 
-def _readable(column: AnyArray) -> bool:
-    return column.dtype == np.int64 and kernel.readable(column)
-
-
 def _whole(column: AnyArray) -> IntArray | None:
     return column.astype(np.int64, copy=False) if column.dtype.kind in "iu" else None
 
 
-def _fits(found: Mapping[str, AnyArray], states: IntArray, actions: IntArray, labels: CommonLabels) -> bool:
+def _fits(rows: Mapping[str, AnyArray], states: IntArray, actions: IntArray, labels: CommonLabels) -> bool:
     """Whether labels are in range, rewards finite and probabilities in (0, 1]; else the checks will say."""
-    if not (found["episode"].dtype.kind in "iu" and found["step"].dtype.kind in "iu"):
+    if not (rows["episode"].dtype.kind in "iu" and rows["step"].dtype.kind in "iu"):
         return False
-    rewards = found["reward"]
-    if not _plausible(states, actions, rewards, len(labels.states), len(labels.actions)):
+    if not _plausible(states, actions, rows["reward"], len(labels.states), len(labels.actions)):
         return False
-    if "behaviour_prob" in found and not _within(found["behaviour_prob"], SMALLEST):
-        return False
-    if "duration" in found and not (found["duration"].min() > 0 and np.isfinite(found["duration"].max())):
-        return False
-    return not ("target_prob" in found and not _within(found["target_prob"], 0.0))
+    for name, lowest in (("behaviour_prob", SMALLEST), ("target_prob", 0.0)):
+        if name in rows and not (float(rows[name].min()) >= lowest and 0 < float(rows[name].max()) <= 1):
+            return False
+    return "duration" not in rows or bool(rows["duration"].min() > 0 and np.isfinite(rows["duration"].max()))
 
 
 def _plausible(states: IntArray, actions: IntArray, rewards: AnyArray, n_states: int, n_actions: int) -> bool:
@@ -239,13 +211,8 @@ def _plausible(states: IntArray, actions: IntArray, rewards: AnyArray, n_states:
         if codes.view(np.uint64).max() >= known:
             return False
     # As Python's numbers: numpy would bring the bound into the column's precision, where it is infinite.
-    return (
-        max(-float(rewards.min()), float(rewards.max())) <= LARGEST_REWARD
-    )  # not so either if there is a NaN
-
-
-def _within(column: AnyArray, lowest: float) -> bool:
-    return float(column.min()) >= lowest and 0 < float(column.max()) <= 1
+    # Not so either if there is a NaN.
+    return max(-float(rewards.min()), float(rewards.max())) <= LARGEST_REWARD
 
 
 def _terminated(table: Any, last: IntArray) -> BoolArray | None:
@@ -253,22 +220,17 @@ def _terminated(table: Any, last: IntArray) -> BoolArray | None:
 
     Only these rows are unpacked: flags are bits there, and bytes here.
     """
-    import pyarrow as pa
-
     flags = [name for name in FLAGS if name in table.column_names]
     if any(table[name].null_count or not pa.types.is_boolean(table[name].type) for name in flags):
         return None
     if not flags:
         return np.ones(len(last), dtype=bool)
-    found: BoolArray = np.asarray(table[flags[0]].take(pa.array(last)).to_numpy())
-    return found if flags[0] == "terminated" else ~found
+    flag: BoolArray = np.asarray(table[flags[0]].take(pa.array(last)).to_numpy())
+    return flag if flags[0] == "terminated" else ~flag
 
 
 def _flags_fit(table: Any, offsets: IntArray, order: IntArray | None) -> bool:
     """Whether no flag is set within an episode, but for those that are set in all of its rows."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     last = offsets[1:] - 1 if order is None else order[offsets[1:] - 1]
     for name in FLAGS:
         if name not in table.column_names:
@@ -292,20 +254,8 @@ def _agree(following: IntArray, states: IntArray, last: IntArray, known: int) ->
     return not wrong.any()
 
 
-def _probabilities(found: Mapping[str, AnyArray], name: str) -> FloatArray | None:
-    return np.minimum(found[name].astype(np.float64, copy=False), 1.0) if name in found else None
-
-
-def in_part(error: LogProblem, where: str) -> LogProblem:
-    """The problem with the place of the part: its rows are counted within it."""
-    return LogProblem(error.code, f"{error.problem} [In {where}; rows count from its first.]", fix=error.fix)
-
-
-# --------------------------------------------------------------------------------------------------------
-# Fetching a part: its row groups, cut on the borders of episodes.
-#
-# An episode that goes on in the next row group is put together in a small log of its own, so that all the
-# others stay where the decoder has left them.
+def _probabilities(rows: Mapping[str, AnyArray], name: str) -> FloatArray | None:
+    return np.minimum(rows[name].astype(np.float64, copy=False), 1.0) if name in rows else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -314,6 +264,11 @@ class Fetched:
 
     table: Any
     tail: Any  # the rest of its last episode; None if there is none
+
+    @property
+    def rows(self) -> Any:
+        """The table with the tail below."""
+        return self.table if self.tail is None else pa.concat_tables([self.table, self.tail])
 
 
 def fetch(files: ParquetFiles, part: Part) -> Fetched:
@@ -324,29 +279,33 @@ def fetch(files: ParquetFiles, part: Part) -> Fetched:
 def logs_of(
     fetched: Fetched, files: ParquetFiles, part: Part, labels: CommonLabels, check: bool
 ) -> list[Trajectories]:
-    """The logs of a part.
-
-    Args:
-      fetched: its rows.
-      files, part: where it is.
-      labels: of all parts.
-      check: look at the values, not only at the order of the rows.
-    """
+    """The logs of a part; `check` its values as well, not only the order of its rows."""
     check_ids(fetched.table, part, place(files, part))
     if labels.plain:
         # A reward that is no number is passed over unless values are looked at, and may have to be mended.
-        check = check or files.mending.of_rewards
-        pieces = _plain_pieces(fetched.table, fetched.tail, part, labels, check)
+        pieces = _plain_pieces(fetched, part, labels, check or files.mending.of_rewards)
         if pieces is not None:
             return pieces
-    return [_whole_part(files, part, labels, fetched)]
+    return [_checked_log(files, part, labels, fetched)]
 
 
 def whole_part(files: ParquetFiles, part: Part, labels: CommonLabels | None) -> Trajectories:
     """A part as one log, after all checks; in labels of its own where those of all parts are not known."""
     fetched = fetch(files, part)
     check_ids(fetched.table, part, place(files, part))
-    return _whole_part(files, part, labels, fetched)
+    return _checked_log(files, part, labels, fetched)
+
+
+def _checked_log(
+    files: ParquetFiles, part: Part, labels: CommonLabels | None, fetched: Fetched
+) -> Trajectories:
+    rows, where = own_rows(files, part, fetched), place(files, part)
+    try:
+        log = log_of(part_table(files, rows, None if labels is None else labels.states))
+    except LogProblem as error:
+        problem = f"{error.problem} [In {where}; rows count from its first.]"
+        raise LogProblem(error.code, problem, fix=error.fix) from None
+    return log if labels is None else in_common_labels(log, labels, where)
 
 
 def only_part(files: ParquetFiles, part: Part) -> Trajectories:
@@ -358,30 +317,11 @@ def only_part(files: ParquetFiles, part: Part) -> Trajectories:
     return log
 
 
-def check_order(files: ParquetFiles, part: Part, fetched: Fetched) -> None:
-    """Refuse a part whose episodes are not where the plan has them; only their column is looked at."""
-    import pyarrow as pa
-
-    check_ids(fetched.table, part, place(files, part))
-    tail = fetched.tail
-    _own_rows(files, part, fetched.table if tail is None else pa.concat_tables([fetched.table, tail]))
-
-
-def first_table(files: ParquetFiles, part: Part, states: Labels) -> LogTable:
-    """The rows of the first part as a table, for whoever wants to look at them before a log is made."""
-    import pyarrow as pa
-
-    fetched = fetch(files, part)
-    tables = [fetched.table] if fetched.tail is None else [fetched.table, fetched.tail]
-    return part_table(pa.concat_tables(tables), files.names, files.mending, states)
-
-
 def _plain_pieces(
-    table: Any, tail: Any, part: Part, labels: CommonLabels, check: bool
+    fetched: Fetched, part: Part, labels: CommonLabels, check: bool
 ) -> list[Trajectories] | None:
     """The part's own episodes, and the one with a tail; None where rows or columns need a closer look."""
-    import pyarrow as pa
-
+    table, tail = fetched.table, fetched.tail
     episode = table["episode"]
     if episode.null_count or not pa.types.is_integer(episode.type):
         return None
@@ -398,40 +338,23 @@ def _plain_pieces(
     if tail is not None:
         tables.append(pa.concat_tables([table.slice(hi), tail]))
     pieces = []
-    for some in tables:
-        log = plain_log(some, labels, check, sort=whole)
+    for rows in tables:
+        log = plain_log(rows, labels, check, sort=whole)
         if log is None:
             return None
         pieces.append(log)
     return pieces if tail is None or pieces[-1].n_episodes == 1 else None
 
 
-def _whole_part(
-    files: ParquetFiles, part: Part, labels: CommonLabels | None, fetched: Fetched
-) -> Trajectories:
-    import pyarrow as pa
-
-    table, tail = fetched.table, fetched.tail
-    own = _own_rows(files, part, table if tail is None else pa.concat_tables([table, tail]))
-    where = place(files, part)
-    try:
-        log = checked_log(own, files.names, files.mending, labels)
-    except LogProblem as error:
-        raise in_part(error, where) from None
-    return log if labels is None else in_common_labels(log, labels, where)
-
-
-def _own_rows(files: ParquetFiles, part: Part, table: Any) -> Any:
-    """The table without the rest of the episode that the part before has."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+def own_rows(files: ParquetFiles, part: Part, fetched: Fetched) -> Any:
+    """The rows of a part without the rest of the episode that the part before has."""
     if part.after is None:
-        return table
+        return fetched.rows
+    table = fetched.rows
     episode = table["episode"]
-    others = to_numpy(pc.equal(episode, pa.scalar(part.after, episode.type)), False)
-    number = int(np.count_nonzero(others))
-    if not others[:number].all():
+    before = to_numpy(pc.equal(episode, pa.scalar(part.after, episode.type)), False)
+    number = int(np.count_nonzero(before))
+    if not before[:number].all():
         # The part before has read on only as far as its last episode went on without a break.
         raise scattered(place(files, part))
     return table.slice(number)

@@ -1,4 +1,8 @@
-"""Policies on disk: an (S, A) array in `.npy` or `.npz`, or a table of state, action and probability."""
+"""Policies on disk: an (S, A) array in `.npy` or `.npz`, or a table of state, action and probability.
+
+The header of an array tells its shape; it is compared with the bytes that follow, and both with the memory
+that is allowed, before anything of that size is made. Nothing that would run code is loaded.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from typing import IO, Any, BinaryIO
 import numpy as np
 
 from deadweight.errors import OptionError, OutputError, PolicyError, TooLarge, first_few, how_many
-from deadweight.io.columns import decoded, index_labels, is_text, read_labels, read_numbers
+from deadweight.io.columns import decoded, index_labels, is_text, pa, read_labels, read_numbers
 from deadweight.io.files import guarded
 from deadweight.io.folders import require_path, unreadable
 from deadweight.io.frames import read_columns
@@ -22,11 +26,7 @@ from deadweight.tools.files import write_whole
 from deadweight.tools.limits import require, require_table
 from deadweight.typing import AnyArray, FloatArray
 
-# --------------------------------------------------------------------------------------------------------
-# Arrays on disk, `.npy` and `.npz`, read only as far as they are what they say.
-#
-# The header of an array tells its shape; it is compared with the bytes that follow, and both with the memory
-# that is allowed, before anything of that size is made. Nothing that would run code is loaded.
+# --- Arrays, read only as far as they are what they say
 
 LABELS = ("states", "actions")
 # The array as it is read, as numbers, and while it is checked.
@@ -41,12 +41,18 @@ def read_arrays(path: Path) -> tuple[AnyArray, dict[str, AnyArray]]:
                 return _array(file, path.stat().st_size, str(path)), {}
         with zipfile.ZipFile(path) as archive:
             members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-            name = _table_of(path, list(members))
-            found = {}
+            if "probs" not in members and len(members) != 1:
+                raise PolicyError(
+                    f"{str(path)!r} must hold one array, or one called 'probs'; found "
+                    f"{first_few([show(key) for key in members]) or 'none'}.",
+                    fix="Save it with numpy.savez(path, probs=table).",
+                )
+            name = "probs" if "probs" in members else next(iter(members))
+            arrays = {}
             for key in (name, *(label for label in LABELS if label in members)):
                 with archive.open(members[key]) as member:  # gives no more bytes than it declares
-                    found[key] = _array(member, members[key].file_size, f"{key} in {str(path)!r}")
-            return found.pop(name), found
+                    arrays[key] = _array(member, members[key].file_size, f"{key} in {str(path)!r}")
+            return arrays.pop(name), arrays
     except (PolicyError, TooLarge, MemoryError):
         raise
     except Exception as error:  # numpy and zipfile raise a dozen kinds for a damaged file
@@ -54,18 +60,6 @@ def read_arrays(path: Path) -> tuple[AnyArray, dict[str, AnyArray]]:
             f"{str(path)!r} is not a readable numpy file: {type(error).__name__}.",
             fix="Save the (S, A) table of numbers with numpy.save or numpy.savez.",
         ) from None
-
-
-def _table_of(path: Path, names: list[str]) -> str:
-    if "probs" in names:
-        return "probs"
-    if len(names) == 1:
-        return names[0]
-    raise PolicyError(
-        f"{str(path)!r} must hold one array, or one called 'probs'; found "
-        f"{first_few([show(key) for key in names]) or 'none'}.",
-        fix="Save it with numpy.savez(path, probs=table).",
-    )
 
 
 def _array(file: IO[bytes], size: int, what: str) -> AnyArray:
@@ -88,7 +82,7 @@ def _array(file: IO[bytes], size: int, what: str) -> AnyArray:
     return data.reshape(shape, order="F" if in_columns else "C")
 
 
-# --------------------------------------------------------------------------------------------------------
+# --- Tables
 
 COLUMNS = ("state", "action", "prob")
 RULE = COLUMNS[:2]
@@ -137,7 +131,8 @@ def read_policy(
         path = Path(source).expanduser()
         require_file(path)
         if path.suffix.lower() in (".npy", ".npz"):
-            return _from_arrays(path)
+            table, labels = read_arrays(path)
+            return TabularPolicy(_normalised(table), **{key: known.tolist() for key, known in labels.items()})
     return _from_table(source, columns, log_columns or {})
 
 
@@ -151,30 +146,28 @@ def require_file(path: Path) -> None:
         )
 
 
-def _from_arrays(path: Path) -> TabularPolicy:
-    table, labels = read_arrays(path)
-    return TabularPolicy(_normalised(table), **{key: names.tolist() for key, names in labels.items()})
-
-
 def _from_table(
     source: Any, columns: Mapping[str, str] | None, log_columns: Mapping[str, str]
 ) -> TabularPolicy:
     names: dict[str, str] = {}
     what = repr(str(source)) if isinstance(source, (str, Path)) else "the policy"
 
-    def choose(found: list[str], text: list[str], hint: str) -> Mapping[str, str]:
-        as_in_log = {ours: log_columns[ours] for ours in COLUMNS if log_columns.get(ours) in found}
-        renames = {**{ours: name for ours, name in as_in_log.items() if ours not in found}, **(columns or {})}
+    def choose(header: list[str], text: list[str], hint: str) -> Mapping[str, str]:
+        as_in_log = {ours: log_columns[ours] for ours in COLUMNS if log_columns.get(ours) in header}
+        renames = {
+            **{ours: name for ours, name in as_in_log.items() if ours not in header},
+            **(columns or {}),
+        }
         # State and action alone are a rule: one action in each state.
-        required = COLUMNS if len(found) > len(RULE) or "prob" in renames else RULE
+        required = COLUMNS if len(header) > len(RULE) or "prob" in renames else RULE
         known = match_columns(
-            found,
+            header,
             renames,
             required=required,
             optional=("prob", MARK, APOSTROPHE),
             source=what,
             hint=hint,
-            remedy=A_LOG if {"episode", "step", "reward"} <= {*found} else NAMING,
+            remedy=A_LOG if {"episode", "step", "reward"} <= {*header} else NAMING,
         )
         names.update(known)
         return names
@@ -217,8 +210,6 @@ def _from_table(
 
 def _as_given(arrow: Mapping[str, Any], names: Mapping[str, str], name: str) -> Any:
     """A column of labels without the apostrophes that were written before formulas."""
-    import pyarrow as pa
-
     column = decoded(arrow[names[name]])
     if APOSTROPHE not in names or not is_text(column.type):
         return column
@@ -265,8 +256,7 @@ def _normalised(table: AnyArray) -> AnyArray | FloatArray:
     return table / np.where(off > EXACT, sums, 1.0)
 
 
-# --------------------------------------------------------------------------------------------------------
-# Policies to disk: a table of state, action and probability, as `read_policy` takes it.
+# --- Writing
 
 FORMS = (".csv", ".parquet")
 
@@ -311,37 +301,28 @@ def write_policy(policy: TabularPolicy, path: str | Path) -> Path:
     return target
 
 
-def _labels(own: Any, size: int) -> list[Any]:
-    return list(range(size)) if own is None else [plain(label) for label in own]
-
-
 def _table(policy: TabularPolicy) -> Any:
-    import pyarrow as pa
-
+    labels = (policy.state_labels, policy.action_labels)
     states, actions = (
-        _labels(policy.state_labels, policy.n_states),
-        _labels(policy.action_labels, policy.n_actions),
+        range(size) if known is None else [plain(label) for label in known]
+        for known, size in zip(labels, policy.probs.shape, strict=True)
     )
     rows, columns = np.nonzero(policy.probs > 0)
-    values: list[Any] = [
-        [states[s] for s in rows],
-        [actions[a] for a in columns],
-        policy.probs[rows, columns],
-    ]
-    named = dict(zip(COLUMNS, values, strict=True))
+    named: dict[str, Any] = {
+        "state": [states[s] for s in rows],
+        "action": [actions[a] for a in columns],
+        "prob": policy.probs[rows, columns],
+    }
     if policy.trained_on is not None:
         named[MARK] = [policy.trained_on] * len(rows)
     try:
         return pa.table(named)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):  # of several types, or too large for a table
-        text = {name: [str(label) for label in named[name]] for name in COLUMNS[:2]}
-        return pa.table({**named, **text})
+        return pa.table({**named, **{name: [str(label) for label in named[name]] for name in RULE}})
 
 
 def _without_formulas(table: Any) -> Any:
     """The table as a spreadsheet may open it: formulas begin with an apostrophe, and a column says which."""
-    import pyarrow as pa
-
     added = []
     for name in RULE:
         column, formulas = guarded(table[name])

@@ -1,7 +1,9 @@
-"""The columns of a log: which there are, which must be there, and how a user's own names are matched to them.
+"""The columns of a log, how a user's names are matched to them, what is mended, and findings about them.
 
 A table has one row for each step. Every message speaks the user's column names; everything behind this file
-speaks ours.
+speaks ours. A check is a small function with a code that never changes its meaning. Checks of severity
+"error" (`requirements.py`) say what `read` refuses; the doctor runs them too and adds "warning" (the log can
+be evaluated, but look first) and "info".
 """
 
 from __future__ import annotations
@@ -10,21 +12,15 @@ import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 
 from deadweight.errors import MOST_COMPARED, DataError, OptionError, did_you_mean
-from deadweight.io.columns import decoded, is_text, trimmed
+from deadweight.io.columns import decoded, is_text, pa, pc, trimmed
 from deadweight.log.labels import plain
 from deadweight.typing import AnyArray
-
-# --------------------------------------------------------------------------------------------------------
-# Findings: what is wrong with a log, where, and what to do.
-#
-# A check is a small function in a table, with a code that never changes its meaning. Checks of severity
-# "error" say what `read` refuses; the doctor runs them too and adds "warning" (the log can be evaluated, but
-# look first) and "info".
 
 Severity = Literal["error", "warning", "info"]
 MOST_SHOWN = 5
@@ -53,14 +49,11 @@ def not_parquet(path: str, reason: str) -> LogProblem:
 def unfit_files(reason: str, which: str = "The files") -> LogProblem:
     """Files that cannot be put one below the other."""
     return LogProblem(
-        "DW102",
-        f"{which} do not fit together: {reason}",
-        fix="Write them with the same columns and types.",
+        "DW102", f"{which} do not fit together: {reason}", fix="Write them with the same columns and types."
     )
 
 
-def _no_rows() -> AnyArray:
-    return np.empty(0, dtype=np.int64)
+NO_ROWS: AnyArray = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -69,22 +62,45 @@ class Found:
 
     problem: str
     fix: str
-    rows: AnyArray = field(default_factory=_no_rows)
+    rows: AnyArray = field(default_factory=lambda: NO_ROWS)
     columns: tuple[str, ...] = ()  # those that other checks had better not look at
+
+
+def about(
+    rows: AnyArray, problem: Callable[[AnyArray], str], fix: str, columns: tuple[str, ...] = ()
+) -> Found | None:
+    """What is wrong with these rows (numbers, or a mask of all rows); None where there is no such row."""
+    numbers = np.flatnonzero(rows) if rows.dtype == bool else rows
+    return Found(problem(numbers), fix, numbers, columns) if numbers.size else None
 
 
 @dataclass(frozen=True)
 class Check(Generic[Subject]):
-    """One line of a table of checks.
-
-    `needs` are the columns without which, or after an error in which, the check is not run.
-    """
+    """A check; not run without the columns that it needs, nor after an error in one of them."""
 
     code: str
     severity: Severity
     title: str
     needs: tuple[str, ...]
     run: Callable[[Subject], Found | None]
+
+
+class Checks(list[Check[Subject]]):
+    """Checks in the order in which they are run."""
+
+    def add(
+        self, code: str, severity: Severity, title: str, *needs: str, each: Collection[str] = ()
+    ) -> Callable[[Callable[..., Found | None]], Callable[..., Found | None]]:
+        """Decorate a check; with `each`, one that is run for each of these columns and takes its name."""
+
+        def enter(run: Callable[..., Found | None]) -> Callable[..., Found | None]:
+            for name in each:
+                self.append(Check(code, severity, title, (*needs, name), partial(run, name=name)))
+            if not each:
+                self.append(Check(code, severity, title, needs, run))
+            return run
+
+        return enter
 
 
 @dataclass(frozen=True)
@@ -109,19 +125,12 @@ class Finding:
     fix: str
     count: int = 0
     rows: tuple[dict[str, Any], ...] = ()
-    all_rows: AnyArray = field(default_factory=_no_rows, repr=False, compare=False)
+    all_rows: AnyArray = field(default_factory=lambda: NO_ROWS, repr=False, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON."""
-        return {
-            "code": self.code,
-            "severity": self.severity,
-            "title": self.title,
-            "problem": self.problem,
-            "fix": self.fix,
-            "count": self.count,
-            "rows": [dict(row) for row in self.rows],
-        }
+        columns = ("code", "severity", "title", "problem", "fix", "count")
+        return {name: getattr(self, name) for name in columns} | {"rows": [dict(row) for row in self.rows]}
 
 
 def show(label: Any) -> str:
@@ -131,15 +140,12 @@ def show(label: Any) -> str:
     ("'a\\\\nb'", '3', '0.5')
     """
     value = plain(label)
-    text = (
-        repr(value)
-        if isinstance(value, (str, bytes, int, float, bool)) or value is None
-        else ascii(str(value))
-    )
+    simple = isinstance(value, (str, bytes, int, float, bool)) or value is None
+    text = repr(value) if simple else ascii(str(value))
     return text if len(text) <= LONGEST_LABEL else text[: LONGEST_LABEL - 4] + "..." + text[-1]
 
 
-# --------------------------------------------------------------------------------------------------------
+# --- Columns, and how they are matched
 
 NUMBERS = (
     " States may be described by numbers: --features a,x_* of evaluate and doctor, features=['a', 'x_*'] in "
@@ -169,18 +175,18 @@ AS_WRITTEN = (*LABELS, "next_state", "behaviour_id")
 FLAGS = ("terminated", "truncated")
 
 
-def _spelt(name: str, found: Sequence[str]) -> str:
+def _spelt(name: str, header: Sequence[str]) -> str:
     """A column as a table spells it: the name itself or, if there is one only, that with blanks or capitals.
 
     >>> _spelt("state", [" State "]), _spelt("state", ["State", "STATE"]), _spelt("state", ["state", "State"])
     (' State ', 'state', 'state')
     """
-    alike = [one for one in found if str(one).strip().casefold() == str(name).strip().casefold()]
-    return alike[0] if name not in found and len(alike) == 1 else name
+    alike = [column for column in header if str(column).strip().casefold() == str(name).strip().casefold()]
+    return alike[0] if name not in header and len(alike) == 1 else name
 
 
 def match_columns(
-    found: Sequence[str],
+    header: Sequence[str],
     renames: Mapping[str, str] | None = None,
     required: Sequence[str] = REQUIRED,
     optional: Sequence[str] = OPTIONAL,
@@ -194,35 +200,35 @@ def match_columns(
     >>> match_columns(["stay", "t", "state", "action", "reward"], {"episode": "stay", "step": "t"})["episode"]
     'stay'
     """
-    renames = {ours: _spelt(theirs, found) for ours, theirs in (renames or {}).items()}
+    renames = {ours: _spelt(theirs, header) for ours, theirs in (renames or {}).items()}
     known = (*required, *optional)
     for ours, theirs in renames.items():
         if ours not in known:
             raise LogProblem(
                 "DW107",
                 f"Columns are renamed as our name = your name; {show(ours)} is not one of ours."
-                + ("" if ours in found else did_you_mean(str(ours), known)),
+                + ("" if ours in header else did_you_mean(str(ours), known)),
                 fix=f"The other way round: {theirs}={ours}."
-                if theirs in known and ours in found
+                if theirs in known and ours in header
                 else f"Our names: {', '.join(known)}.",
             )
-        if theirs not in found:
+        if theirs not in header:
             raise LogProblem(
                 "DW107",
                 f"Column {show(theirs)}, named for {ours}, is not in {source}."
-                + did_you_mean(str(theirs), found)
-                + f" Found: {listed(found)}.",
+                + did_you_mean(str(theirs), header)
+                + f" Found: {listed(header)}.",
                 fix=f"Name the column that holds the {ours}.",
             )
     names = {}
     for ours in known:
         candidates = [renames[ours]] if ours in renames else [ours, *ALIASES.get(ours, ())]
-        present = [name for name in (_spelt(one, found) for one in candidates) if name in found]
+        present = [name for name in (_spelt(alias, header) for alias in candidates) if name in header]
         if present:
             names[ours] = present[0]
     missing = [ours for ours in required if ours not in names]
     if missing:
-        free = [name for name in found if name not in names.values()]
+        free = [name for name in header if name not in names.values()]
         meant = f" Did you mean {alike[0]!r}?" if (alike := _alike(missing[0], free)) else ""
         pairs = {**renames, **{ours: _proposal(ours, free, text) for ours in missing}}
         option = ",".join(f"{ours}={theirs}" for ours, theirs in pairs.items())
@@ -230,7 +236,7 @@ def match_columns(
         raise LogProblem(
             "DW105",
             f"{source[0].upper() + source[1:]} needs the columns {', '.join(required)}; missing: "
-            f"{', '.join(missing)}." + meant + f" Found: {listed(found)}." + hint,
+            f"{', '.join(missing)}." + meant + f" Found: {listed(header)}." + hint,
             fix=remedy
             or "Say which of your columns is which"
             + (
@@ -240,7 +246,7 @@ def match_columns(
             )
             + f": --columns '{option}' (in Python columns={{{python}}}); add what is not there."
             + (NUMBERS if missing == ["state"] else "")
-            + (A_POLICY if {"state", "action"} <= {*names} and {"prob", "probability"} & {*found} else ""),
+            + (A_POLICY if {"state", "action"} <= {*names} and {"prob", "probability"} & {*header} else ""),
         )
     return names
 
@@ -286,7 +292,7 @@ def _alike(ours: str, free: Sequence[str]) -> list[str]:
     import difflib  # only a message needs it
 
     by_lower = {name.lower(): name for name in map(str, free[:MOST_COMPARED]) if name[:1].lower() == ours[0]}
-    return [by_lower[one] for one in difflib.get_close_matches(ours, list(by_lower), n=1, cutoff=0.82)]
+    return [by_lower[name] for name in difflib.get_close_matches(ours, list(by_lower), n=1, cutoff=0.82)]
 
 
 def labels_in(names: Mapping[str, str]) -> list[str]:
@@ -294,32 +300,18 @@ def labels_in(names: Mapping[str, str]) -> list[str]:
     return [names[ours] for ours in AS_WRITTEN if ours in names]
 
 
-def listed(found: Sequence[str], most: int = 20) -> str:
+def listed(header: Sequence[str], most: int = 20) -> str:
     """The first of these names, for messages."""
-    text = ", ".join(show(name) for name in found[:most]) or "no column at all"
-    return text + (f" and {len(found) - most} more" if len(found) > most else "")
+    text = ", ".join(show(name) for name in header[:most]) or "no column at all"
+    return text + (f" and {len(header) - most} more" if len(header) > most else "")
 
 
-# --------------------------------------------------------------------------------------------------------
-# Mending: what the user lets us change in a table while it is read, and nothing else.
-#
-# Three things in real tables keep a log from being read though somebody knows what they mean: dates written
-# in the way of a country, rewards left blank where nothing was earned, and episodes without any reward, whose
-# outcome nobody knows yet. None is guessed. The user says it once (`time_format=`, `fill_reward=`,
-# `open_episodes=`). Dates are read as their column comes from its file, blanks where episodes are whole
-# (`LogTable`), so that a log that is read in parts is mended in the same way as one that is read whole.
+# --- Mending
 
 # Ways to write a day and a time that are tried where a step is text, to name the ones that fit.
 DAYS = (
-    "%d/%m/%Y",
-    "%m/%d/%Y",
-    "%d.%m.%Y",
-    "%d-%m-%Y",
-    "%m-%d-%Y",
-    "%Y/%m/%d",
-    "%d %b %Y",
-    "%b %d %Y",
-    "%d-%b-%Y",
+    *("%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d"),
+    *("%d %b %Y", "%b %d %Y", "%d-%b-%Y"),
 )
 CLOCKS = ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S", " %I:%M %p")
 FORMATS = (*(day + clock for day in DAYS for clock in CLOCKS), "%H:%M", "%H:%M:%S")
@@ -330,7 +322,12 @@ OpenEpisodes = Literal["cut", "drop", "zero"]
 
 @dataclass(frozen=True)
 class Mending:
-    """What may be changed while a table is read.
+    """What the user lets us change in a table while it is read, and nothing else.
+
+    Three things in real tables keep a log from being read though somebody knows what they mean: dates written
+    in the way of a country, rewards left blank where nothing was earned, and episodes whose outcome nobody
+    knows yet. None is guessed. Dates are read as their column comes from its file, blanks where episodes are
+    whole (`LogTable`), so that a log that is read in parts is mended like one that is read whole.
 
     Attributes:
       time_format: how the step column writes its dates, as for `strptime`: "%d.%m.%Y %H:%M"; None leaves it.
@@ -390,8 +387,6 @@ class Mending:
 
     def types(self, types: Mapping[str, Any]) -> dict[str, Any]:
         """The Arrow types that columns have after it, by our names."""
-        import pyarrow as pa
-
         changed = dict(types)
         if self.time_format is not None and is_text(types["step"]):
             changed["step"] = pa.timestamp(UNIT)
@@ -418,8 +413,6 @@ def fitting_formats(column: Any) -> list[str]:
 
 def _times(column: Any, form: str) -> Any:
     """A column of text as times; one of another type is left alone."""
-    import pyarrow.compute as pc
-
     column = decoded(column)
     if not is_text(column.type):
         return column
@@ -428,7 +421,7 @@ def _times(column: Any, form: str) -> Any:
     wrong = np.flatnonzero(np.asarray(pc.and_(pc.is_null(times), pc.is_valid(text))))
     if wrong.size:
         row = int(wrong[0])
-        example = next((f" It could be {one!r}." for one in fitting_formats(column)), "")
+        example = next((f" It could be {form!r}." for form in fitting_formats(column)), "")
         raise LogProblem(
             "DW306",
             f"The time format {form!r} does not fit {show(text[row].as_py())} in row {row:,} "
@@ -441,9 +434,6 @@ def _times(column: Any, form: str) -> Any:
 
 def _parsed(text: Any, form: str) -> Any:
     """The times of a column of text, null where the format does not fit."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     try:
         return pc.strptime(text, format=form, unit=UNIT, error_is_null=True)
     except pa.ArrowInvalid as error:

@@ -5,6 +5,11 @@ so the first of several passes leaves every part in a temporary folder (`TMPDIR`
 actions in as few bytes as their numbers need, everything else as it is in memory. Later passes map these
 files. What they read is what the first pass read, to the bit. Where there is no room for it, parts are
 decoded again; a folder that the user named and that takes no files is an error.
+
+`by_episode` is an external sort for logs whose episodes are scattered over the files. One pass writes every
+row to one of several temporary files, chosen by a hash of the row's episode, so that each file holds whole
+episodes and fits in memory; reading a file sorts it. Memory is a bounded number of rows that wait to be
+written, disk one copy of the columns that are needed.
 """
 
 from __future__ import annotations
@@ -22,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from deadweight.errors import DataError
-from deadweight.io.columns import as_labels
+from deadweight.io.columns import as_labels, pa
 from deadweight.io.parquet import ParquetFiles, Part, share_of
 from deadweight.io.part_log import CommonLabels
 from deadweight.log.labels import as_column
@@ -35,8 +40,7 @@ SHARE = 0.25
 NUMBER = 8  # bytes
 CODES = ("states", "actions")
 COLUMNS = ("rewards", "propensities", "target_probs", "durations")
-BY_EPISODE = ("offsets", "terminated", "_last_successor")
-HAS_NEXT_STATES = "has_next_states"
+BY_EPISODE = ("offsets", "terminated", "last_successor")
 IDS = "behaviour_ids"
 # Of a part, written last: for each of its logs the files with their bytes.
 MANIFEST = "manifest.json"
@@ -57,9 +61,12 @@ class Scratch:
     def shelf(self, columns: Sequence[str], rows: int, labels: CommonLabels) -> Shelf | None:
         """A place for the parts of a log with these columns; None where so many rows find no room."""
         key = tuple(columns)
+        codes = sum(code_type(len(known)).itemsize for known in (labels.states, labels.actions))
+        numbers = sum(name in columns for name in ("reward", "behaviour_prob", "target_prob", "duration"))
+        row_bytes = codes + NUMBER * (numbers + len(BY_EPISODE))  # as if an episode had but one row
         with self._lock:
             if key not in self._shelves:
-                self._shelves[key] = self._made(rows * row_bytes(columns, labels), labels)
+                self._shelves[key] = self._made(rows * row_bytes, labels)
             return self._shelves[key]
 
     def _made(self, size: int, labels: CommonLabels) -> Shelf | None:
@@ -81,27 +88,9 @@ class Scratch:
                 self._folder = None
 
 
-def row_bytes(columns: Sequence[str], labels: CommonLabels) -> int:
-    """Bytes that a row takes, and an episode if it has but one row."""
-    codes = sum(code_type(len(known)).itemsize for known in (labels.states, labels.actions))
-    numbers = sum(name in columns for name in ("reward", "behaviour_prob", "target_prob", "duration"))
-    return codes + NUMBER * (numbers + len(BY_EPISODE))
-
-
 def code_type(count: int) -> np.dtype[Any]:
-    """The smallest type of numbers from 0 to count - 1.
-
-    >>> code_type(50), code_type(257)
-    (dtype('uint8'), dtype('uint16'))
-    """
+    """The smallest type of numbers from 0 to count - 1."""
     return np.min_scalar_type(max(0, count - 1))
-
-
-@dataclass(frozen=True)
-class Kept:
-    """The logs of a part, as they were kept."""
-
-    logs: list[Trajectories]
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,12 +124,12 @@ class Shelf:
             if unfinished is not None:
                 shutil.rmtree(unfinished, ignore_errors=True)
 
-    def kept(self, part: int) -> Kept | None:
-        """A part, its columns mapped; None where it has not been kept, or is no longer as it was written."""
+    def kept(self, part: int) -> list[Trajectories] | None:
+        """The logs of a part, mapped; None where it has not been kept, or is no longer as it was written."""
         place = self._place(part)
         try:
             pieces = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
-            return Kept([self._log(place / str(number), sizes) for number, sizes in enumerate(pieces)])
+            return [self._log(place / str(number), sizes) for number, sizes in enumerate(pieces)]
         except (FileNotFoundError, Damaged):
             return None
 
@@ -152,15 +141,30 @@ class Shelf:
         place.mkdir()
         types = map(code_type, (len(self.labels.states), len(self.labels.actions)))
         columns = {name: getattr(log, name).astype(kind) for name, kind in zip(CODES, types, strict=True)}
-        columns |= {name: getattr(log, name) for name in (*COLUMNS, *BY_EPISODE)}
-        columns[HAS_NEXT_STATES] = np.array([log.has_next_states])
+        columns |= {name: getattr(log, name) for name in (*COLUMNS, "offsets", "terminated")}
+        columns["last_successor"] = log._last_successor
+        columns["has_next_states"] = np.array([log.has_next_states])
         if log.behaviour_ids is not None:
             columns[IDS] = as_column(log.behaviour_ids.tolist(), "behaviour_id")
-        return dict(write_column(place, name, one) for name, one in columns.items() if one is not None)
+        return dict(
+            write_column(place, name, column) for name, column in columns.items() if column is not None
+        )
 
     def _log(self, place: Path, sizes: Mapping[str, int]) -> Trajectories:
-        paths = [place / name for name in sizes]
-        return log_of_columns({path.stem: map_column(path, sizes[path.name]) for path in paths}, self.labels)
+        """A log whose columns are mapped."""
+        columns: dict[str, Any] = dict.fromkeys(COLUMNS)
+        for name, size in sizes.items():
+            if (place / name).stat().st_size != size:
+                raise Damaged(place / name)
+            kind = np.dtype(Path(name).suffix[1:])  # a file without bytes cannot be mapped
+            mapped = np.memmap(place / name, dtype=kind, mode="r") if size else np.empty(0, kind)
+            columns[Path(name).stem] = np.asarray(mapped)
+        columns |= {name: columns[name].astype(np.int64) for name in CODES}
+        columns["has_next_states"] = bool(columns["has_next_states"][0])
+        if IDS in columns:
+            columns[IDS] = as_labels(columns[IDS].tolist())
+        columns |= {"state_labels": self.labels.states, "action_labels": self.labels.actions}
+        return Trajectories._from_codes(**columns)
 
 
 def write_column(place: Path, name: str, column: AnyArray) -> tuple[str, int]:
@@ -169,45 +173,12 @@ def write_column(place: Path, name: str, column: AnyArray) -> tuple[str, int]:
     Not `np.save`: its headers are read by Python's parser, which several threads at once confuse before
     Python 3.11.8 (python/cpython#106905).
     """
-    called = f"{name}.{column.dtype.str[1:]}"
-    column.tofile(place / called)
-    return called, column.nbytes
+    file = f"{name}.{column.dtype.str[1:]}"
+    column.tofile(place / file)
+    return file, column.nbytes
 
 
-def map_column(path: Path, size: int) -> AnyArray:
-    """A column of so many bytes as it was written, mapped; a file without bytes cannot be."""
-    if path.stat().st_size != size:
-        raise Damaged(path)
-    kind = np.dtype(path.suffix[1:])
-    return np.memmap(path, dtype=kind, mode="r") if size else np.empty(0, kind)
-
-
-def log_of_columns(found: Mapping[str, AnyArray], labels: CommonLabels) -> Trajectories:
-    """The log of columns by the names of its attributes."""
-    plain = {name: np.asarray(column) for name, column in found.items() if name not in CODES}
-    return Trajectories._from_codes(
-        found["states"].astype(np.int64),
-        found["actions"].astype(np.int64),
-        plain["rewards"],
-        plain["offsets"],
-        state_labels=labels.states,
-        action_labels=labels.actions,
-        propensities=plain.get("propensities"),
-        target_probs=plain.get("target_probs"),
-        terminated=plain["terminated"],
-        last_successor=plain["_last_successor"],
-        has_next_states=bool(plain[HAS_NEXT_STATES][0]),
-        behaviour_ids=as_labels(plain[IDS].tolist()) if IDS in plain else None,
-        durations=plain.get("durations"),
-    )
-
-
-# --------------------------------------------------------------------------------------------------------
-# An external sort for logs whose episodes are scattered over the files.
-#
-# One pass writes every row to one of several temporary files, chosen by a hash of the row's episode, so that
-# each file holds whole episodes and fits in memory; reading a file sorts it. Memory is a bounded number of
-# rows that wait to be written, disk one copy of the columns that are needed.
+# --- The external sort
 
 BATCH_ROWS = 1 << 18
 # Every open file buffers what was written to it.
@@ -223,14 +194,9 @@ def by_episode(
     folder: Path,
     progress: Callable[[int], None] = lambda rows: None,
 ) -> tuple[ParquetFiles, list[Part]]:
-    """Files in `folder` that hold whole episodes, and the parts that they are.
+    """The log of so many rows in files of an empty folder that hold whole episodes, and its parts.
 
-    Args:
-      files: the log as it is.
-      rows: how many it has.
-      part_rows: about how many a part shall have.
-      folder: an empty folder with room for them.
-      progress: called with the number of rows of each batch that was written.
+    A part has about `part_rows`; `progress` is called with the number of rows of each batch that was written.
     """
     count = max(1, min(MOST_FILES, -(-rows // part_rows)))
     paths = [folder / f"part-{i:04d}.parquet" for i in range(count)]
@@ -244,26 +210,19 @@ def by_episode(
             "for the copy in which they are together.",
             fix="Free some space or name another folder (TMPDIR=...); or write the log sorted by episode.",
         ) from None
-    used = [i for i, (rows_of, _) in enumerate(sizes) if rows_of]
-    written = replace(
-        files,
-        paths=tuple(str(paths[i]) for i in used),
-        names={ours: ours for ours in files.names},
-        constants=({},) * len(used),
-    )
-    parts = []
-    for file, i in enumerate(used):
-        size, groups = sizes[i]
-        parts.append(Part(((file, tuple(range(groups))),), rows=size, share=(i, count)))
-    return written, parts
+    used = [i for i, (size, _) in enumerate(sizes) if size]
+    names, kept = {ours: ours for ours in files.names}, tuple(str(paths[i]) for i in used)
+    parts = [
+        Part(((file, tuple(range(sizes[i][1]))),), rows=sizes[i][0], share=(i, count))
+        for file, i in enumerate(used)
+    ]
+    return replace(files, paths=kept, names=names, constants=({},) * len(used)), parts
 
 
 def _scatter(
     files: ParquetFiles, paths: list[Path], progress: Callable[[int], None]
 ) -> list[tuple[int, int]]:
     """Write every row to its file; the rows and row groups of each."""
-    import pyarrow as pa
-
     schema = pa.schema([(ours, files.types[ours]) for ours in files.names])
     outlets = [_Outlet(path, schema, max(FEWEST_ROWS, BUFFERED_ROWS // len(paths))) for path in paths]
     try:
@@ -291,7 +250,7 @@ class _Outlet:
         self.rows = self.kept = self.groups = 0
 
     def add(self, rows: Any) -> None:
-        if rows.num_rows:
+        if rows.num_rows:  # an empty slice would keep its batch in memory
             self.waiting.append(rows)
             self.rows += rows.num_rows
             self.kept += rows.num_rows
@@ -299,7 +258,6 @@ class _Outlet:
             self._write()
 
     def _write(self) -> None:
-        import pyarrow as pa
         import pyarrow.parquet as pq
 
         if self.writer is None:
@@ -309,7 +267,7 @@ class _Outlet:
 
     def close(self) -> tuple[int, int]:
         """Rows and row groups of the finished file."""
-        if self.waiting:
+        if self.kept:
             self._write()
         if self.writer is not None:
             self.writer.close()

@@ -1,12 +1,14 @@
 """Streams: logs in Parquet files, larger than memory if need be, as sequences of parts.
 
-Opening a stream reads footers; where those do not say which labels there are, one pass over the files does.
-Each part is then fetched whenever somebody sums it; a few are in memory at a time. Same labels, same
-checks and, up to the order of additions, same numbers as for the log in memory.
+Opening a stream reads footers; where those do not say which labels there are, one pass over the files does:
+as in memory, distinct states and actions, and the states that truncated episodes lead to. Each part is then
+fetched whenever somebody sums it; a few are in memory at a time. Same labels, same checks and, up to the
+order of additions, same numbers as for the log in memory.
 """
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import ExitStack
@@ -18,12 +20,13 @@ from typing import Any, overload
 import numpy as np
 
 from deadweight.errors import DataError, OptionError, assume
-from deadweight.io.columns import as_labels, as_one_kind, read_numbers
-from deadweight.io.folders import Bounds
+from deadweight.io.columns import as_labels, as_one_kind, pa, read_numbers
 from deadweight.io.parquet import (
     PART_ROWS,
+    OutOfOrder,
     ParquetFiles,
     Part,
+    check_ids,
     cut,
     ends,
     in_order,
@@ -31,10 +34,10 @@ from deadweight.io.parquet import (
     scattered,
     wrong_footer,
 )
-from deadweight.io.part_log import CommonLabels, Fetched, check_order, fetch, logs_of, whole_part
+from deadweight.io.part_log import CommonLabels, Fetched, fetch, logs_of, own_rows, place, whole_part
 from deadweight.io.requirements import NAME_THE_REWARD, NO_REWARD
 from deadweight.io.schema import NOTHING, LogProblem, Mending, match_columns, show
-from deadweight.io.scratch import Kept, Scratch, Shelf, by_episode
+from deadweight.io.scratch import Scratch, Shelf, by_episode
 from deadweight.log.behaviour import counts_by_fold, propensities_by_fold
 from deadweight.log.checks import limit_by_flags
 from deadweight.log.interface import Census, Check, Giver, LogLabels
@@ -49,70 +52,41 @@ from deadweight.tools.files import TemporaryFolder
 from deadweight.tools.progress import Pass, before_passes
 from deadweight.typing import AnyArray, BoolArray, IntArray
 
-# --------------------------------------------------------------------------------------------------------
-# The labels of a stream: from the footers where they leave no choice, else by a pass over the parts.
-#
-# Same rule as in memory: distinct states and actions, and the states that truncated episodes lead to.
-
 # Labels up to this are indices whatever else there is; see `deadweight.log.labels`.
 ALWAYS_DENSE = 1_000
 
 
 def common_labels(files: ParquetFiles, parts: Sequence[Part], executor: Executor) -> CommonLabels:
     """The labels of all parts: from the footers where small whole numbers leave no choice, else by a pass."""
-    states, actions = _small(files, "state"), _small(files, "action")
-    if states is not None and actions is not None and _names_nothing_new(files, states):
-        return CommonLabels(np.arange(states.high + 1), np.arange(actions.high + 1), promised=True)
-    found: FoundLabels | None = None
-    rows = [part.all_rows for part in parts]
-    labels = executor.map(LabelWork(files, tuple(parts)), len(parts))
-    for one in before_passes(labels, rows, "looking for labels"):
-        found = one if found is None else found.merge(one)
-    assert found is not None
-    return found.labels()
+    promised = _promised_labels(files)
+    if promised is not None:
+        return promised
+    labels: dict[str, AnyArray] = {}
+    passed = executor.map(LabelWork(files, tuple(parts)), len(parts))
+    for of_part in before_passes(passed, [part.all_rows for part in parts], "looking for labels"):
+        labels = {what: _union(labels[what], of_part[what], what) for what in labels} or of_part
+    states, actions = (encode(labels[what], what)[1] for what in ("state", "action"))
+    return CommonLabels(states, actions)
 
 
-def _small(files: ParquetFiles, column: str) -> Bounds | None:
-    bounds = files.bounds(column)
-    return bounds if bounds is not None and bounds.low >= 0 and bounds.high <= ALWAYS_DENSE else None
+def _promised_labels(files: ParquetFiles) -> CommonLabels | None:
+    """The labels 0, 1, ... up to the largest in the footers, if all are small whole numbers."""
+    states, actions = files.bounds("state"), files.bounds("action")
+    if states is None or actions is None:
+        return None
+    following = files.bounds("next_state") if "next_state" in files.names else (-1, -1)
+    if following is None or following[0] < -1 or following[1] > states[1]:
+        return None
+    if min(states[0], actions[0]) < 0 or max(states[1], actions[1]) > ALWAYS_DENSE:
+        return None
+    return CommonLabels(np.arange(states[1] + 1), np.arange(actions[1] + 1), promised=True)
 
 
-def _names_nothing_new(files: ParquetFiles, states: Bounds) -> bool:
-    if "next_state" not in files.names:
-        return True
-    bounds = files.bounds("next_state")
-    return bounds is not None and bounds.low >= -1 and bounds.high <= states.high
-
-
-@dataclass(frozen=True, eq=False)
-class FoundLabels:
-    """Distinct labels of some parts; merges."""
-
-    states: AnyArray
-    actions: AnyArray
-
-    @classmethod
-    def of(cls, log: Trajectories) -> FoundLabels:
-        """Those that a log visits, or names as what follows a truncated episode."""
-        visited = np.unique(np.concatenate([log.states, log._last_successor[log._last_successor >= 0]]))
-        return cls(log.state_labels[visited], log.action_labels[np.unique(log.actions)])
-
-    def merge(self, other: FoundLabels) -> FoundLabels:
-        """Those of both."""
-        return FoundLabels(
-            _union(self.states, other.states, "state"), _union(self.actions, other.actions, "action")
-        )
-
-    def labels(self) -> CommonLabels:
-        """In the order of `deadweight.log.labels`."""
-        return CommonLabels(encode(self.states, "state")[1], encode(self.actions, "action")[1])
-
-
-def _union(one: AnyArray, other: AnyArray, what: str) -> AnyArray:
-    if one.dtype != object and other.dtype != object:
-        return np.union1d(one, other)
+def _union(first: AnyArray, second: AnyArray, what: str) -> AnyArray:
+    if first.dtype != object and second.dtype != object:
+        return np.union1d(first, second)
     # Numbers of one column may be whole in one part and not in another.
-    return encode(as_labels(as_one_kind(map(plain, [*one, *other]))), what)[1]
+    return encode(as_labels(as_one_kind(map(plain, [*first, *second]))), what)[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,24 +100,25 @@ class LabelWork:
         """A part in labels of its own."""
         return whole_part(self.files, self.parts[part], None)
 
-    def add_up(self, log: Trajectories) -> FoundLabels:
-        """Its labels."""
-        return FoundLabels.of(log)
+    def add_up(self, log: Trajectories) -> dict[str, AnyArray]:
+        """The labels that it visits, or names as what follows a truncated episode."""
+        states = np.unique(np.concatenate([log.states, log._last_successor[log._last_successor >= 0]]))
+        return {"state": log.state_labels[states], "action": log.action_labels[np.unique(log.actions)]}
 
 
-# --------------------------------------------------------------------------------------------------------
-# Propensities from counts for a log that is read in parts: one pass counts, each part is given its own.
-#
-# As in memory, an episode's probabilities come from the episodes of the other folds, and episode i is in fold
-# i modulo their number. A part does not know how many episodes come before it when it is counted: it counts
-# as if it were the first, and its folds are turned by that number when the parts are put together.
+# --- Propensities from counts
 
 FOLDS = 5
 
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """(folds, S, A) counts of a whole log, and how many episodes come before each of its parts."""
+    """(folds, S, A) counts of a whole log, and how many episodes come before each of its parts.
+
+    As in memory, an episode's probabilities come from the episodes of the other folds, and episode i is in
+    fold i modulo their number. A part does not know how many episodes come before it when it is counted: it
+    counts as if it were the first, and its folds are turned by that number when the parts are put together.
+    """
 
     counts: IntArray
     before: tuple[int, ...]
@@ -162,9 +137,9 @@ def count_stream(log: Stored, rows: Sequence[int], executor: Executor) -> Counte
     """One pass that counts; `rows` are those of each part."""
     total: Any = None
     before = [0]
-    found = executor.map(CountWork(log), len(rows))
-    for number, own in before_passes(found, rows, "counting actions"):
-        turned = np.roll(own, before[-1] % FOLDS, axis=0)
+    passed = executor.map(CountWork(log), len(rows))
+    for number, counts in before_passes(passed, rows, "counting actions"):
+        turned = np.roll(counts, before[-1] % FOLDS, axis=0)
         total = turned if total is None else total + turned
         before.append(before[-1] + number)
     if before[-1] < FOLDS:
@@ -177,7 +152,7 @@ def count_stream(log: Stored, rows: Sequence[int], executor: Executor) -> Counte
 
 @dataclass(frozen=True, eq=False)
 class CountWork:
-    """What is done with each part: fetch it, and count its actions by state and fold."""
+    """The pass that counts actions by state and fold."""
 
     parts: Stored
 
@@ -186,18 +161,18 @@ class CountWork:
         return [part, self.parts.fetch(part)]
 
     def add_up(self, loaded: list[Any]) -> tuple[int, IntArray]:
-        """Its episodes, and their counts as if it were the first part."""
+        """The number of its episodes, and counts as if it were the first part."""
         part, fetched = loaded
         first, total = 0, None
         for log in self.parts.pieces(part, fetched):
-            own = counts_by_fold(log, FOLDS, first)
-            total = own if total is None else total + own
+            counts = counts_by_fold(log, FOLDS, first)
+            total = counts if total is None else total + counts
             first += log.n_episodes
         assert total is not None
         return first, total
 
 
-# --------------------------------------------------------------------------------------------------------
+# --- The stream
 
 # Columns that do not say how episodes end.
 UNLIKE_ENDS = ("behaviour_prob", "target_prob", "next_state", "behaviour_id", "duration")
@@ -253,37 +228,38 @@ class Stream(Stored):
         whole = whole_part(self.files, self.plan[part], self.common)
         return self._as_asked(part, [whole])[0]
 
-    def fetch(self, part: int) -> Fetched | Kept:
+    def fetch(self, part: int) -> Fetched | list[Trajectories]:
         """Decode a part, or find it as it was kept."""
         kept = None if self._shelf is None else self._shelf.kept(part)
         return fetch(self.files, self.plan[part]) if kept is None else kept
 
-    def pieces(self, part: int, fetched: Fetched | Kept) -> list[Trajectories]:
+    def pieces(self, part: int, fetched: Fetched | list[Trajectories]) -> list[Trajectories]:
         """A part, with an episode that goes on in the next row group apart from the others."""
-        if isinstance(fetched, Kept):
-            logs = fetched.logs
-        else:
-            first_time = not self._fetched_before
-            logs = logs_of(fetched, self.files, self.plan[part], self.common, check=first_time)
-            if self._shelf is not None:
-                self._shelf.keep(part, logs)
+        if isinstance(fetched, list):
+            return self._as_asked(part, fetched)
+        first_time = not self._fetched_before
+        logs = logs_of(fetched, self.files, self.plan[part], self.common, check=first_time)
+        if self._shelf is not None:
+            self._shelf.keep(part, logs)
         return self._as_asked(part, logs)
 
     def _as_asked(self, part: int, logs: list[Trajectories]) -> list[Trajectories]:
         """The logs of a part with the time limit, the propensities and the discount of this view, checked."""
-        found = self._checked(self._given(part, [self.limited(log) for log in logs]))
-        return found if self._gamma is None else [log.discounted(self._gamma) for log in found]
+        logs = [self.limited(log) for log in logs]
+        if self._giver is not None:
+            logs = self._giver.given_to(part, logs)
+        if self._check is not None and not self._fetched_before:
+            for log in logs:
+                self._check(log)
+        return logs if self._gamma is None else [log.discounted(self._gamma) for log in logs]
 
     def will_be_read_again(self) -> None:
         """Keep parts as they are decoded, where the workers have one disk and there is room."""
         if self._shelf is None and self.executor.same_disk:
             self._shelf = self._scratch.shelf(list(self.files.names), self.n_steps, self.common)
 
-    def _given(self, part: int, logs: list[Trajectories]) -> list[Trajectories]:
-        return logs if self._giver is None else self._giver.given_to(part, logs)
-
     def counted(self) -> Stream:
-        """The same log with propensities from counts, each episode's from the others; takes a pass.
+        """This log with propensities from counts, each episode's from the others; takes a pass.
 
         They are those of `deadweight.cross_fitted_propensities` for the log in memory, where the order of the
         episodes is the same.
@@ -292,13 +268,13 @@ class Stream(Stored):
         return bare.giving(count_stream(bare, [part.all_rows for part in self.plan], self.executor))
 
     def giving(self, giver: Giver) -> Stream:
-        """The same log with propensities of a giver in place of the column."""
+        """This log with propensities of a giver in place of the column."""
         view = self.viewed(without=["behaviour_prob"])
         view._giver = giver
         return view
 
     def discounted(self, gamma: float) -> Stream:
-        """The same log by its durations: every part when it is fetched."""
+        """This log discounted by its durations, every part when it is fetched."""
         view = self.viewed(self._check)
         view._gamma = gamma
         return view
@@ -321,16 +297,16 @@ class Stream(Stored):
         # In a log without a limit, as this one would be if none were found, all ends are known.
         unlimited = self.viewed(without=UNLIKE_ENDS)
         unlimited._limit, unlimited._census = [None], list(self._census)
-        found, census = count_ends(unlimited), unlimited.census
-        if found.time_limit is not None:
+        ends, census = count_ends(unlimited), unlimited.census
+        if ends.time_limit is not None:
             census = replace(
                 census,
-                terminated=census.terminated - found.n_at_limit,
-                cut_early=census.cut_early - found.open_at_limit,
+                terminated=census.terminated - ends.n_at_limit,
+                cut_early=census.cut_early - ends.open_at_limit,
             )
-            self._tell(assumption(found.time_limit, found.n_at_limit, found.n))
+            self._tell(assumption(ends.time_limit, ends.n_at_limit, ends.n))
         self._census[0] = census
-        return found.time_limit
+        return ends.time_limit
 
     @property
     def known_limit(self) -> int | None:
@@ -350,14 +326,8 @@ class Stream(Stored):
             return log._limited_to(limit)
         return log.with_time_limit(limit)
 
-    def _checked(self, pieces: list[Trajectories]) -> list[Trajectories]:
-        if self._check is not None and not self._fetched_before:
-            for log in pieces:
-                self._check(log)
-        return pieces
-
     def viewed(self, check: Check | None = None, without: Sequence[str] = ()) -> Stream:
-        """The same log, with a check of every part when it is first fetched, and without some columns."""
+        """This log with a check of every part when it is first fetched, and without some columns."""
         view = object.__new__(Stream)
         view.__dict__.update(self.__dict__)
         if "behaviour_prob" in without:
@@ -378,12 +348,12 @@ class Stream(Stored):
 
     @property
     def has_behaviour_ids(self) -> bool:  # type: ignore[override]
-        """Likewise of the ids of old policies."""
+        """Whether there is a column with the ids of old policies, and nobody does without it."""
         return "behaviour_id" in self.files.names
 
     @property
     def labels(self) -> LogLabels:
-        """What policies are aligned with; which labels are visited takes a pass."""
+        """The labels that policies are aligned with; which of them are visited takes a pass."""
         columns = (("propensities", "behaviour_prob"), ("target_probs", "target_prob"))
         logged = frozenset(name for name, column in columns if column in self.files.names)
         if self._giver is not None:
@@ -406,9 +376,9 @@ class Stream(Stored):
         self.settle_ends()  # where that takes a pass, it takes the census along
         if self._census[0] is None:
             reduce_log(self, nothing)
-        found = self._census[0]
-        assert found is not None
-        return found
+        census = self._census[0]
+        assert census is not None
+        return census
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -417,7 +387,7 @@ class Stream(Stored):
 
     @property
     def horizon(self) -> int:
-        """Steps of the longest episode, likewise."""
+        """Steps of the longest episode, which any pass so far has found."""
         return (self.known or self.census).horizon
 
     @property
@@ -432,11 +402,7 @@ class Stream(Stored):
         if census is not None:
             promised = (self.n_states - 1, self.n_actions - 1)
             if self.common.promised and census.top != promised:
-                raise wrong_footer(
-                    "these files",
-                    f"statistics say that the largest state and action are {promised}, and they are "
-                    f"{census.top}",
-                )
+                raise _wrong_tops(promised, census.top)
             self._census[0] = self._settled(census) if self.says_ends else census
 
     def _settled(self, census: Census) -> Census:
@@ -457,18 +423,17 @@ class Stream(Stored):
             self._pass.end()
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a worker needs: where the parts are, and not who watches."""
-        return {
-            **self.__dict__,
-            "executor": None,
-            "_holder": None,
-            "_scratch": None,
-            "_tell": None,
-            "_pass": None,
-        }
+        """The state that a worker needs: where the parts are, and not who watches."""
+        return self.__dict__ | dict.fromkeys(("executor", "_holder", "_scratch", "_tell", "_pass"))
 
     def __repr__(self) -> str:
         return f"Stream({self.n_steps:,} rows in {len(self):,} parts of {len(self.files.paths):,} files)"
+
+
+def _wrong_tops(promised: tuple[int, ...], tops: tuple[int, ...]) -> OutOfOrder:
+    return wrong_footer(
+        "these files", f"statistics say that the largest state and action are {promised}, and they are {tops}"
+    )
 
 
 def nothing(block: Any) -> list[Any]:
@@ -513,14 +478,16 @@ def open_stream(
             fix="Read it whole with deadweight.read, or say 'cut' or 'zero'.",
         )
     sources = [source] if isinstance(source, str | Path) else list(source)
-    shown = ", ".join(repr(str(one)) for one in sources)
+    shown = ", ".join(repr(str(path)) for path in sources)
 
-    def choose(found: list[str], text: list[str]) -> dict[str, str]:
-        return mending.kept(match_columns(found, columns, source=shown, text=text))
+    def choose(names: list[str], text: list[str]) -> dict[str, str]:
+        return mending.kept(match_columns(names, columns, source=shown, text=text))
 
     files = open_files(sources, choose, mending, tell)
     _require_rewards(files)
-    sortable = not sort and _sortable(files)
+    kind = files.types["episode"]  # whole numbers and text are compared as they are
+    comparable = pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    sortable = bool(not sort and comparable)
     groups = files.groups(sortable)
     if not groups:
         raise LogProblem(
@@ -559,73 +526,40 @@ def _require_rewards(files: ParquetFiles) -> None:
         raise LogProblem("DW305", f"Column {show(files.names['reward'])} {NO_REWARD}", fix=NAME_THE_REWARD)
 
 
-def _sortable(files: ParquetFiles) -> bool:
-    """Whether episodes are whole numbers or text, which are compared as they are."""
-    import pyarrow as pa
-
-    kind = files.types["episode"]
-    return bool(pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-# --------------------------------------------------------------------------------------------------------
-# Whether footers tell the truth, seen before a stream is used: where its episodes are, and its labels.
-#
-# Where the footers left no choice, nobody has looked at a row when a stream is opened. Policies are aligned
-# with its labels and its parts are cut by its episodes, so rows that contradict the footers would undo both
-# in the middle of the work. Only the columns in question are decoded; each part is checked again whenever it
-# is read.
+# --- Whether footers tell the truth
 
 CHECKED = ("episode", "state", "action", "next_state")
-
-
 # Files, as they were when they were found to be what their footers say, and what was asked of them.
 _sound: deque[Hashable] = deque(maxlen=64)
 
 
 def check_footers(stream: Stream) -> None:
-    """Raise `OutOfOrder` where the rows are not what the footers say.
+    """Raise `OutOfOrder` where the rows are not what the footers say: places of episodes, largest labels.
 
-    Files that have not changed since this process found them sound are not looked at again.
+    Where the footers left no choice, nobody has looked at a row when a stream is opened. Policies are aligned
+    with its labels and its parts are cut by its episodes, so rows that contradict the footers would undo both
+    in the middle of the work. Only the columns in question are decoded; each part is checked again whenever
+    it is read. Files that have not changed since this process found them sound are not looked at again.
     """
-    asked = _identity(stream)
+    files = stream.files
+    written = [(status.st_ino, status.st_size, status.st_mtime_ns) for status in map(os.stat, files.paths)]
+    read = (files.names, files.types, files.constants, files.mending, stream.plan)
+    asked = (files.paths, tuple(written), repr(read), stream.n_states, stream.n_actions)
     if asked in _sound:
         return
-    _look(stream)
-    _sound.append(asked)
-
-
-def _identity(stream: Stream) -> Hashable:
-    """The files, when they were last written, and how they are read."""
-    files = stream.files
-    written = [(path, *_stamp(path)) for path in files.paths]
-    read = (files.names, files.types, files.constants, files.mending, stream.plan)
-    return tuple(written), repr(read), stream.n_states, stream.n_actions
-
-
-def _stamp(path: str) -> tuple[int, int, int]:
-    found = Path(path).stat()
-    return found.st_ino, found.st_size, found.st_mtime_ns
-
-
-def _look(stream: Stream) -> None:
-    narrow = stream.files.without(*(name for name in stream.files.names if name not in CHECKED))
-    promised = {"state": stream.n_states - 1, "action": stream.n_actions - 1}
-    found = {"state": -1, "action": -1}
-    rows = [part.all_rows for part in stream.plan]
+    promised, tops = (stream.n_states - 1, stream.n_actions - 1), (-1, -1)
+    narrow = files.without(*(name for name in files.names if name not in CHECKED))
     looks = stream.executor.map(FooterWork(narrow, stream.plan), len(stream))
-    for tops in before_passes(looks, rows, "checking files"):
-        found = {name: max(found[name], tops[name]) for name in found}
-    if found != promised:
-        raise wrong_footer(
-            "these files",
-            f"statistics say that the largest state and action are {tuple(promised.values())}, and they are "
-            f"{tuple(found.values())}",
-        )
+    for states, actions in before_passes(looks, [part.all_rows for part in stream.plan], "checking files"):
+        tops = max(tops[0], states), max(tops[1], actions)
+    if tops != promised:
+        raise _wrong_tops(promised, tops)
+    _sound.append(asked)
 
 
 @dataclass(frozen=True, eq=False)
 class FooterWork:
-    """What is looked at in each part: the places of its episodes, and its largest labels."""
+    """The pass that looks at the places of episodes, and at the largest labels."""
 
     files: ParquetFiles
     parts: tuple[Part, ...]
@@ -634,14 +568,15 @@ class FooterWork:
         """The few columns of a part."""
         return part, fetch(self.files, self.parts[part])
 
-    def add_up(self, loaded: tuple[int, Fetched]) -> dict[str, int]:
+    def add_up(self, loaded: tuple[int, Fetched]) -> tuple[int, int]:
         """The largest state and action."""
         part, fetched = loaded
-        check_order(self.files, self.parts[part], fetched)
+        check_ids(fetched.table, self.parts[part], place(self.files, self.parts[part]))
+        own_rows(self.files, self.parts[part], fetched)
         # A tail may be whole row groups that no other part looks at.
         tables = [table for table in (fetched.table, fetched.tail) if table is not None]
         states = [name for name in ("state", "next_state") if name in self.files.names]
-        return {"state": _top(tables, states), "action": _top(tables, ["action"])}
+        return _top(tables, states), _top(tables, ["action"])
 
 
 def _top(tables: list[Any], names: list[str]) -> int:

@@ -2,6 +2,11 @@
 
 The checks look at it in the user's row order and speak of the user's rows, counted from 0. Once nothing is
 wrong, `trajectories` sorts it into episodes.
+
+Some columns have names of the user's choice. Features of states are asked for by name or by wildcard, and
+`next_<name>` holds what follows the last row of a cut episode; columns `target_prob_<action>` and
+`behaviour_prob_<action>` are whole policies, row by row. Inside they have keys such as "feature:lactate",
+which no column of ours can have.
 """
 
 from __future__ import annotations
@@ -17,10 +22,8 @@ import numpy as np
 
 from deadweight.errors import OptionError, TooLarge, assume, did_you_mean, how_many
 from deadweight.io.columns import (
-    Flags,
     LabelColumn,
-    Numbers,
-    Steps,
+    Reading,
     as_labels,
     decoded,
     index_labels,
@@ -41,28 +44,17 @@ from deadweight.log.policies import RowPolicy
 from deadweight.log.trajectories import TableRows, Trajectories
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray, Labels
 
-# --------------------------------------------------------------------------------------------------------
-# Columns with names of the user's choice: features of states, and probabilities of each action.
-#
-# Features are asked for by name or by wildcard; `next_<name>` holds what follows the last row of a cut
-# episode. Columns `target_prob_<action>` and `behaviour_prob_<action>` are whole policies, row by row. Inside
-# they have keys such as "feature:lactate", which no column of ours can have.
-
 FEATURE, AFTER = "feature:", "next:"
 ACTION_PREFIXES = {"target_prob": "target_prob_", "behaviour_prob": "behaviour_prob_"}
 WILD = "*?["
 
 
 def checked_patterns(features: Sequence[str] | str | None) -> list[str] | None:
-    """Names and wildcards of features as the user gave them, or None.
-
-    >>> checked_patterns("lactate")
-    ['lactate']
-    """
+    """Names and wildcards of features as the user gave them, or None."""
     if features is None:
         return None
     patterns = [features] if isinstance(features, str) else list(features)
-    if not patterns or not all(isinstance(one, str) and one for one in patterns):
+    if not patterns or not all(isinstance(name, str) and name for name in patterns):
         raise OptionError(
             f"features must name columns, for example ['lactate', 'x_*']; found {features!r}.",
             fix="Leave it out for a log whose states are labels.",
@@ -71,7 +63,7 @@ def checked_patterns(features: Sequence[str] | str | None) -> list[str] | None:
 
 
 def match_features(
-    patterns: Sequence[str], found: Sequence[str], used: Mapping[str, str], source: str
+    patterns: Sequence[str], header: Sequence[str], used: Mapping[str, str], source: str
 ) -> dict[str, str]:
     """ "feature:<name>" -> column, in the order of the patterns, and "next:<name>" -> column.
 
@@ -81,23 +73,29 @@ def match_features(
     {'feature:x_1': 'x_1', 'feature:x_2': 'x_2', 'next:x_1': 'next_x_1', 'next:x_2': 'next_x_2'}
     """
     taken = {theirs: ours for ours, theirs in used.items()}
+    follows = {f"next_{name}" for name in header}
+    prefixes = tuple(ACTION_PREFIXES.values())
+    free = [n for n in header if not (n in taken or n in follows or n.startswith(prefixes))]
     names: list[str] = []
     for pattern in patterns:
-        if pattern in found:
-            _refuse_own(pattern, taken)
-            matching = [pattern]
-        else:
-            matching = [name for name in found if fnmatchcase(name, pattern) and _is_free(name, found, taken)]
+        if pattern in header and taken.get(pattern, "state") != "state":
+            raise LogProblem(
+                "DW110",
+                f"A feature describes the state before the action; column {show(pattern)} is the "
+                f"{taken[pattern]} of the log.",
+                fix="Leave it out. If earlier values of it matter, write them into a column of their own.",
+            )
+        matching = [pattern] if pattern in header else [n for n in free if fnmatchcase(n, pattern)]
         if not matching:
             raise LogProblem(
                 "DW110",
                 f"No column of {source} fits the feature {show(pattern)}."
-                + ("" if set(pattern) & set(WILD) else did_you_mean(pattern, found))
-                + f" Found: {listed(found)}.",
+                + ("" if set(pattern) & set(WILD) else did_you_mean(pattern, header))
+                + f" Found: {listed(header)}.",
                 fix="Name columns of the table; * stands for any characters, as in x_*.",
             )
         names += [name for name in matching if name not in names]
-    after = [name for name in names if f"next_{name}" in found]
+    after = [name for name in names if f"next_{name}" in header]
     if after and len(after) < len(names):
         lacking = next(name for name in names if name not in after)
         raise LogProblem(
@@ -109,7 +107,7 @@ def match_features(
     return {FEATURE + name: name for name in names} | {AFTER + name: f"next_{name}" for name in after}
 
 
-def match_actions(found: Sequence[str]) -> dict[str, str]:
+def match_actions(header: Sequence[str]) -> dict[str, str]:
     """ "target_prob:<action>" -> column and the like, of probabilities for each action.
 
     >>> match_actions(["target_prob_wait", "target_prob_treat", "target_prob"])
@@ -117,33 +115,12 @@ def match_actions(found: Sequence[str]) -> dict[str, str]:
     """
     keys: dict[str, str] = {}
     for ours, prefix in ACTION_PREFIXES.items():
-        columns = [name for name in found if name.startswith(prefix) and len(name) > len(prefix)]
+        columns = [name for name in header if name.startswith(prefix) and len(name) > len(prefix)]
         keys |= {f"{ours}:{name[len(prefix) :]}": name for name in columns}
         follow = [f"next_{name}" for name in columns]
-        if columns and all(name in found for name in follow):
+        if columns and all(name in header for name in follow):
             keys |= {f"next_{ours}:{name[len('next_' + prefix) :]}": name for name in follow}
     return keys
-
-
-def _refuse_own(name: str, taken: Mapping[str, str]) -> None:
-    ours = taken.get(name)
-    if ours is not None and ours != "state":
-        raise LogProblem(
-            "DW110",
-            f"A feature describes the state before the action; column {show(name)} is the {ours} of the log.",
-            fix="Leave it out. If earlier values of it matter, write them into a column of their own.",
-        )
-
-
-def _is_free(name: str, found: Sequence[str], taken: Mapping[str, str]) -> bool:
-    """Whether a wildcard may take this column."""
-    if name in taken or name.startswith(tuple(ACTION_PREFIXES.values())):
-        return False
-    return not (name.startswith("next_") and name[len("next_") :] in found)
-
-
-# --------------------------------------------------------------------------------------------------------
-# What a table says of each row beyond labels: features of the state, and policies row by row.
 
 
 def features_of(table: LogTable) -> Features | None:
@@ -164,18 +141,10 @@ def row_policy(table: LogTable, name: str, action_labels: Labels) -> RowPolicy |
     keys = table.keys(f"{name}:")
     if not keys:
         return None
-    own = np.empty(len(keys), dtype=object)
-    own[:] = [key.split(":", 1)[1] for key in keys]
-    named = list(in_the_words_of(action_labels, own))
+    actions = as_labels([key.split(":", 1)[1] for key in keys])
+    named = list(in_the_words_of(action_labels, actions))
     last = _after(table, f"next_{name}:")
     return RowPolicy(table.matrix(f"{name}:")[table.order], named, last).made_for(table.table_rows)
-
-
-def of_taken(rows: RowPolicy, actions: IntArray, labels: Labels) -> FloatArray:
-    """(steps,) what a policy row by row says of the actions taken; 0 of those that it has no column for."""
-    assert rows.action_labels is not None, "columns are named by their actions"
-    column = positions(rows.action_labels, labels)[actions]
-    return np.where(column >= 0, rows.probs[np.arange(len(column)), column], 0.0)
 
 
 def _after(table: LogTable, prefix: str) -> FloatArray | None:
@@ -187,9 +156,6 @@ def _after(table: LogTable, prefix: str) -> FloatArray | None:
     last[cut] = table.matrix(prefix)[table.last_rows[cut]]
     last[~np.isfinite(last).all(axis=1)] = np.nan
     return last
-
-
-# --------------------------------------------------------------------------------------------------------
 
 
 def open_table(
@@ -210,13 +176,19 @@ def open_table(
     if is_path:
         require_path(source)
 
-    def choose(found: list[str], text: list[str], hint: str) -> Mapping[str, str]:
-        own = mending.kept(_matched(found, columns, patterns, name, hint, text))
-        names.update(own)
-        return own
+    def choose(header: list[str], text: list[str], hint: str) -> Mapping[str, str]:
+        required = [ours for ours in REQUIRED if patterns is None or ours != "state"]
+        optional = OPTIONAL if patterns is None else ("state", *OPTIONAL)
+        known = match_columns(header, columns, required, optional, name, hint, text=text)
+        known |= match_actions(header)
+        if patterns is not None:
+            known |= match_features(patterns, header, known, name)
+        kept = mending.kept(known)
+        names.update(kept)
+        return kept
 
     try:
-        found = read_columns(source, choose, tell)
+        read = read_columns(source, choose, tell)
     except TooLarge as error:
         if patterns is None:
             raise
@@ -224,7 +196,7 @@ def open_table(
             error.problem,
             fix="Logs with features are read into memory whole, not in parts: take fewer rows or features.",
         ) from None
-    mended = replace(found, arrow=mending.columns(found.arrow, names))
+    mended = replace(read, arrow=mending.columns(read.arrow, names))
     table = LogTable(mended, names, str(source) if is_path else name, mending=mending)
     if table.n_rows == 0:
         raise LogProblem(
@@ -233,24 +205,6 @@ def open_table(
             fix="Check how the log was written or filtered.",
         )
     return table
-
-
-def _matched(
-    found: list[str],
-    columns: Mapping[str, str] | None,
-    patterns: Sequence[str] | None,
-    source: str,
-    hint: str,
-    text: Sequence[str],
-) -> dict[str, str]:
-    """Our name -> theirs of all columns that are read."""
-    if patterns is None:
-        own = match_columns(found, columns, source=source, hint=hint, text=text)
-        return own | match_actions(found)
-    required = [name for name in REQUIRED if name != "state"]
-    own = match_columns(found, columns, required, ("state", *OPTIONAL), source, hint, text=text)
-    own |= match_actions(found)
-    return own | match_features(patterns, found, own, source)
 
 
 class LogTable:
@@ -306,21 +260,19 @@ class LogTable:
         used = set(self.names.values())
         return [name for name in self._columns.all_names if name not in used]
 
-    # --- readings ------------------------------------------------------------------------------------
-
     def arrow(self, name: str) -> Any:
         """The column as it came, in Arrow."""
         return self._columns.arrow[self.names[name]]
 
     def kinds(self, name: str) -> Kinds:
-        """What stands in a column that has values of several types; empty for one type."""
+        """The rows of each type in a column that has values of several types; empty for one type."""
         return self._columns.mixed.get(self.names[name], {})
 
-    def numbers(self, name: str) -> Numbers:
+    def numbers(self, name: str) -> Reading:
         """The column as numbers."""
         return self._once(f"number {name}", lambda: read_numbers(self.arrow(name)))  # type: ignore[no-any-return]
 
-    def flags(self, name: str) -> Flags:
+    def flags(self, name: str) -> Reading:
         """The column as True and False."""
         return self._once(f"flag {name}", lambda: read_flags(self.arrow(name)))  # type: ignore[no-any-return]
 
@@ -329,7 +281,7 @@ class LogTable:
         return self._once(f"label {name}", lambda: read_labels(self.arrow(name)))  # type: ignore[no-any-return]
 
     @cached_property
-    def steps(self) -> Steps:
+    def steps(self) -> Reading:
         """The step column."""
         return read_steps(self.arrow("step"))
 
@@ -337,8 +289,6 @@ class LogTable:
         if key not in self._read:
             self._read[key] = read()
         return self._read[key]
-
-    # --- rewards -------------------------------------------------------------------------------------
 
     @cached_property
     def is_open(self) -> BoolArray:
@@ -368,8 +318,6 @@ class LogTable:
             values = np.where(read.missing, said.fill_reward, values)
         return values if said.open_episodes is None else np.where(self.is_open, 0.0, values)
 
-    # --- order ---------------------------------------------------------------------------------------
-
     @cached_property
     def episode_keys(self) -> IntArray:
         """(rows,) integers in the order of the episode labels."""
@@ -384,7 +332,7 @@ class LogTable:
 
     @cached_property
     def _order(self) -> IntArray:
-        """(rows,) the same of all rows."""
+        """(rows,) all rows sorted by episode, then step; ties keep their order."""
         episode, step = self.episode_keys, self.steps.values
         same = episode[1:] == episode[:-1]
         if bool(np.all((episode[1:] > episode[:-1]) | (same & (step[1:] >= step[:-1])))):
@@ -404,7 +352,7 @@ class LogTable:
 
     @cached_property
     def table_rows(self) -> TableRows:
-        """Where the steps of the log are in the table."""
+        """The place of each step of the log in the table."""
         return TableRows.whole(self.order, self.n_rows, len(self.offsets) - 1)
 
     @property
@@ -422,7 +370,7 @@ class LogTable:
 
     @cached_property
     def repeated(self) -> tuple[IntArray, IntArray]:
-        """Those pairs of `inner` that have the same step."""
+        """The pairs of `inner` that have the same step."""
         first, second = self.inner
         same = self.steps.values[first] == self.steps.values[second]
         return first[same], second[same]
@@ -435,8 +383,6 @@ class LogTable:
             return np.ones(len(first), dtype=bool)
         step = self.steps.values
         return np.asarray(step[second] - step[first] == 1)
-
-    # --- episodes ------------------------------------------------------------------------------------
 
     @property
     def says_ends(self) -> bool:
@@ -452,7 +398,7 @@ class LogTable:
 
     @property
     def unsaid_rows(self) -> IntArray:
-        """The user's rows of these."""
+        """The user's rows of the episodes of `unsaid`."""
         return np.sort(self.order[np.repeat(self.unsaid, np.diff(self.offsets))])
 
     @cached_property
@@ -485,15 +431,12 @@ class LogTable:
             numbers = as_numbers(without_words(column)) if is_text(column.type) else None
             following = following if numbers is None else read_labels(numbers)
         minus_one = following.has(-1, "-1")
-        if minus_one.any() and not self._visits_minus_one(states):
+        if minus_one.any() and not (
+            states.has(-1, "-1").any() if self._states is None else {-1, "-1"} & {*self._states}
+        ):
             unknown = following.missing | minus_one
             following = LabelColumn(following.values, unknown, following.distinct, following.nested)
         return join_labels(states, following)
-
-    def _visits_minus_one(self, states: LabelColumn) -> bool:
-        if self._states is not None:
-            return any(label in (-1, "-1") for label in self._states)
-        return bool(states.has(-1, "-1").any())
 
     def trajectories(self) -> Trajectories:
         """The log, made once; only for a table in which no check has found an error."""
@@ -509,7 +452,10 @@ class LogTable:
             for name, column in (("pi_e", "target_prob"), ("pi_b", "behaviour_prob"))
             if (rows := row_policy(self, column, action_labels)) is not None
         }
-        taken = actions[order], action_labels
+        taken, makers = (actions[order], action_labels), None
+        if self.has("behaviour_id"):  # it is the same in all rows of an episode
+            column = self.labels("behaviour_id")
+            makers = as_labels([plain(column[int(row)]) for row in order[self.offsets[:-1]]])
         log = Trajectories._from_codes(
             codes[order],
             actions[order],
@@ -522,20 +468,13 @@ class LogTable:
             terminated=self.terminated,
             last_successor=successor,
             has_next_states=self.has("next_state"),
-            behaviour_ids=self._behaviour_ids(),
+            behaviour_ids=makers,
             described=features_of(self),
             policies=policies,
             durations=self.numbers("duration").values[order] if self.has("duration") else None,
             table_rows=self.table_rows,
         )
         return log if self.has("state") else log.by_row()
-
-    def _behaviour_ids(self) -> Labels | None:
-        """(n,) the id of each episode's old policy, that of its first row: it is the same in all."""
-        if not self.has("behaviour_id"):
-            return None
-        column = self.labels("behaviour_id")
-        return as_labels([plain(column[int(row)]) for row in self.order[self.offsets[:-1]]])
 
     def _numbered_states(self) -> tuple[IntArray, Labels, IntArray]:
         """(rows,) codes of the states, their labels, and (n,) codes of what follows cut episodes, or -1."""
@@ -560,13 +499,16 @@ class LogTable:
     def _probabilities(
         self, name: str, rows: RowPolicy | None, taken: tuple[IntArray, Labels]
     ) -> FloatArray | None:
-        """(steps,) of the actions taken: a column of its own, or out of a policy row by row."""
+        """(steps,) of the actions taken: a column, or a policy row by row, 0 where it has no such action."""
         if self.has(name):
             # Single precision may come out a little above one.
             return np.minimum(self.numbers(name).values[self.order], 1.0)
-        return None if rows is None else of_taken(rows, *taken)
-
-    # --- messages ------------------------------------------------------------------------------------
+        if rows is None:
+            return None
+        assert rows.action_labels is not None, "columns are named by their actions"
+        actions, labels = taken
+        column = positions(rows.action_labels, labels)[actions]
+        return np.where(column >= 0, rows.probs[np.arange(len(column)), column], 0.0)
 
     def place(self, row: int) -> dict[str, Any]:
         """Row, episode and step of a row, as plain values; of a table that is anonymous the row alone."""
