@@ -1,4 +1,8 @@
-"""Estimate: a number with what is needed to trust it, as data."""
+"""Estimate: a number with what is needed to trust it, as data.
+
+Its parts are here as well: what the estimator is (`About`), the interval, and of a mix the estimates that it
+is made of (`Blend`, see `deadweight.answers.blend`).
+"""
 
 from __future__ import annotations
 
@@ -16,9 +20,10 @@ from deadweight.typing import FloatArray
 if TYPE_CHECKING:
     from deadweight.answers.answering import Misfit
 
-
-# --------------------------------------------------------------------------------------------------------
-# Blend: what a mix of several estimates is made of, as data; see `deadweight.answers.blend`.
+ASK = "Ask for it: pass also=[{!r}]{}."
+MODEL_ONLY = "none: model only"
+OR_INTERVAL = ", or an interval"
+SIX_DIGITS = "{:.6g}".format
 
 
 @saved
@@ -95,13 +100,6 @@ class Blend:
         return self.baseline_error + self.baseline_skewed[0], self.baseline_error + self.baseline_skewed[1]
 
 
-# --------------------------------------------------------------------------------------------------------
-
-ASK = "Ask for it: pass also=[{!r}]{}."
-MODEL_ONLY = "none: model only"
-OR_INTERVAL = ", or an interval"
-
-
 @saved
 @dataclass(frozen=True)
 class About:
@@ -133,9 +131,6 @@ class About:
     def known_noise(self) -> bool:
         """Whether influence functions tell all of its noise: a fitted model would be part of it."""
         return self.product and not self.contains_correction
-
-
-SIX_DIGITS = "{:.6g}".format
 
 
 @saved
@@ -321,7 +316,7 @@ class Estimate(Result):
 
         A blend has its shares, its contradiction and what would be undetectable as well.
         """
-        found: dict[str, Any] = {
+        record: dict[str, Any] = {
             "value": finite(self.value),
             "std_error": finite(getattr(self, "std_error", None)),
             "interval": None if self.interval is None else [finite(end) for end in self.interval],
@@ -332,9 +327,9 @@ class Estimate(Result):
         }
         if self.blend is not None:
             shares = {name: finite(share) for name, share in self.blend.shares.items()}
-            found.update(shares=shares, contradiction=finite(self.blend.contradiction))
-            found.update(undetectable=finite(self.blend.undetectable))
-        return found
+            record.update(shares=shares, contradiction=finite(self.blend.contradiction))
+            record.update(undetectable=finite(self.blend.undetectable))
+        return record
 
     def plot(self) -> Any:
         """The estimate and its interval as a matplotlib figure; the thick part is the sampling error."""

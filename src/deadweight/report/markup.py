@@ -1,7 +1,12 @@
-"""Drawings: SVG elements with a title and a description that say the numbers, and axes.
+"""Markup: elements, the parts of a page and of a drawing that are made of them, and numbers as text.
 
-Colours and letter sizes come from the style sheet by class, so that one drawing serves light, dark, phone and
-paper. Letters grow on a phone; margins are wide enough for that.
+Elements are built so that text can never become markup by accident: whatever is not `Markup` already is
+escaped, in element content and in attributes. Labels come from other people's logs and may hold HTML, quotes
+or line breaks; `deadweight.log.labels.visible` shows them as they are.
+
+Drawings are SVG with a title and a description that say the numbers. Colours and letter sizes come from the
+style sheet by class, so that one drawing serves light, dark, phone and paper. Letters grow on a phone;
+margins are wide enough for that.
 """
 
 from __future__ import annotations
@@ -15,8 +20,143 @@ from typing import Any
 
 from deadweight.tools.arithmetic import UNDETERMINED
 
-# --------------------------------------------------------------------------------------------------------
-# Scales: from values to places in a drawing, with round tick marks.
+# Elements that are written without an end: HTML's void ones, and the shapes of SVG.
+EMPTY = frozenset({"meta", "link", "input", "line", "path", "circle", "rect", "polygon", "polyline"})
+
+
+class Markup(str):
+    """Text that is markup already, and is not escaped again."""
+
+    __slots__ = ()
+
+
+def element(tag: str, *children: object, **attributes: object) -> Markup:
+    """One element; nested lists of children are joined, None is left out.
+
+    In names of attributes an underscore stands for a hyphen, and one at the end is dropped (`class_`).
+    None and False leave an attribute out; True writes its name alone.
+
+    >>> element("p", "a < b", class_="note")
+    '<p class="note">a &lt; b</p>'
+    """
+    words = [tag]
+    for name, value in attributes.items():
+        if value is None or value is False:
+            continue
+        key = name.rstrip("_").replace("_", "-")
+        words.append(key if value is True else f'{key}="{html.escape(_text(value))}"')
+    if tag in EMPTY:
+        return Markup(f"<{' '.join(words)}/>")
+    return Markup(f"<{' '.join(words)}>{join(children)}</{tag}>")
+
+
+def join(children: Iterable[object], between: str = "") -> Markup:
+    """Children one after another, escaped where they are not markup."""
+    return Markup(between.join(_child(child) for child in children if child is not None))
+
+
+def data_block(name: str, value: Mapping[str, Any]) -> Markup:
+    """JSON for the page's script; it cannot close its own element."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return element("script", Markup(text), type="application/json", id=name)
+
+
+def _child(child: object) -> str:
+    if isinstance(child, Markup):
+        return child
+    if isinstance(child, (list, tuple)):
+        return join(child)
+    return html.escape(_text(child), quote=False)
+
+
+def _text(value: object) -> str:
+    # Coordinates need no more than a tenth of a pixel.
+    return f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else str(value)
+
+
+# ---------------------------------------------------------------------------------------- Parts of a page
+
+
+def section(name: str, heading: str, *children: object) -> Markup:
+    """A section with its heading; the table of contents links to it."""
+    return element(
+        "section",
+        element("h2", heading, id=f"{name}-heading"),
+        children,
+        id=name,
+        aria_labelledby=f"{name}-heading",
+    )
+
+
+def note(*words: object) -> Markup:
+    """A paragraph in quieter letters."""
+    return element("p", words, class_="note")
+
+
+def figure(picture: Markup, axes: str, key: Sequence[Markup] = (), *more: object) -> Markup:
+    """A drawing with what its axes mean, and the key to its marks."""
+    caption = [element("span", axes, class_="axes")]
+    if key:
+        caption.append(element("span", key, class_="key"))
+    return element("figure", picture, element("figcaption", caption), more)
+
+
+def key_entry(shape: Markup, words: str) -> Markup:
+    """One entry of a key: a small sample and its meaning."""
+    sample = element(
+        "svg", shape, viewBox="0 0 28 16", class_="sample", aria_hidden="true", focusable="false"
+    )
+    return element("span", sample, words, class_="entry")
+
+
+def table(
+    caption: str, headings: Sequence[str], bodies: Sequence[Sequence[Markup]], **attributes: object
+) -> Markup:
+    """A table with one body for each group of rows, in a box of its own that scrolls."""
+    head = element("tr", [element("th", heading, scope="col") for heading in headings])
+    box = scrolling(
+        caption,
+        element(
+            "table",
+            element("caption", caption),
+            element("thead", head),
+            [element("tbody", rows) for rows in bodies],
+            **attributes,
+        ),
+    )
+    # On a phone a table is wider than the screen, and nothing else would say so.
+    return element("div", element("p", "There are more columns to the right.", class_="hint"), box)
+
+
+def scrolling(label: str, content: Markup, class_: str = "scroll") -> Markup:
+    """A box that scrolls, and can be reached by keyboard to do so."""
+    return element("div", content, class_=class_, role="region", aria_label=label, tabindex=0)
+
+
+def row(first: object, cells: Sequence[object], **attributes: object) -> Markup:
+    """A row with its own heading."""
+    return element(
+        "tr", element("th", first, scope="row"), [element("td", cell) for cell in cells], **attributes
+    )
+
+
+def facts(pairs: Sequence[tuple[str, object]], class_: str = "facts") -> Markup:
+    """Terms with what holds for them."""
+    return element(
+        "dl",
+        [element("div", element("dt", term), element("dd", said)) for term, said in pairs],
+        class_=class_,
+    )
+
+
+# ---------------------------------------------------------------------------------------- Scales and drawings
+
+WIDTH = 640
+LEFT, RIGHT = 84.0, 624.0
+# Room for the title of an axis: below its tick labels, or above the drawing.
+TITLE = 26.0
 
 
 @dataclass(frozen=True)
@@ -92,77 +232,6 @@ def without_outliers(core: Iterable[float], ends: Iterable[float], most: float =
     return kept + [end for end in ends if low - most * width <= end <= high + most * width]
 
 
-# --------------------------------------------------------------------------------------------------------
-# Markup: elements built so that text can never become markup by accident.
-#
-# Whatever is not `Markup` already is escaped, in element content and in attributes. Labels come from other
-# people's logs and may hold HTML, quotes or line breaks;
-# `deadweight.log.labels.visible` shows them as they are.
-
-# Elements that are written without an end: HTML's void ones, and the shapes of SVG.
-EMPTY = frozenset({"meta", "link", "input", "line", "path", "circle", "rect", "polygon", "polyline"})
-
-
-class Markup(str):
-    """Text that is markup already, and is not escaped again."""
-
-    __slots__ = ()
-
-
-def element(tag: str, *children: object, **attributes: object) -> Markup:
-    """One element; nested lists of children are joined, None is left out.
-
-    In names of attributes an underscore stands for a hyphen, and one at the end is dropped (`class_`).
-    None and False leave an attribute out; True writes its name alone.
-
-    >>> element("p", "a < b", class_="note")
-    '<p class="note">a &lt; b</p>'
-    """
-    words = [tag]
-    for name, value in attributes.items():
-        if value is None or value is False:
-            continue
-        key = name.rstrip("_").replace("_", "-")
-        words.append(key if value is True else f'{key}="{html.escape(_text(value))}"')
-    if tag in EMPTY:
-        return Markup(f"<{' '.join(words)}/>")
-    return Markup(f"<{' '.join(words)}>{join(children)}</{tag}>")
-
-
-def join(children: Iterable[object], between: str = "") -> Markup:
-    """Children one after another, escaped where they are not markup."""
-    return Markup(between.join(_child(child) for child in children if child is not None))
-
-
-def data_block(name: str, value: Mapping[str, Any]) -> Markup:
-    """JSON for the page's script; it cannot close its own element."""
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
-    for sign in "<>&":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return element("script", Markup(text), type="application/json", id=name)
-
-
-def _child(child: object) -> str:
-    if isinstance(child, Markup):
-        return child
-    if isinstance(child, (list, tuple)):
-        return join(child)
-    return html.escape(_text(child), quote=False)
-
-
-def _text(value: object) -> str:
-    # Coordinates need no more than a tenth of a pixel.
-    return f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else str(value)
-
-
-# --------------------------------------------------------------------------------------------------------
-
-WIDTH = 640
-LEFT, RIGHT = 84.0, 624.0
-# Room for the title of an axis: below its tick labels, or above the drawing.
-TITLE = 26.0
-
-
 def drawing(name: str, height: float, title: str, description: str, *children: object) -> Markup:
     """A picture of numbers for everyone: seen as a drawing, read as its description."""
     return element(
@@ -218,21 +287,27 @@ def left_axis(scale: Scale, title: str = "") -> list[Markup]:
     ]
 
 
+def circle(x: float, y: float, r: float, class_: str, id: str | None = None) -> Markup:
+    """A circle."""
+    return element("circle", cx=x, cy=y, r=r, class_=class_, id=id)
+
+
+def square(x: float, y: float, class_: str) -> Markup:
+    """A square around a place."""
+    return element("rect", x=x - 5.5, y=y - 5.5, width=11, height=11, class_=class_)
+
+
 def diamond(x: float, y: float, size: float, class_: str) -> Markup:
     """A square on its corner."""
-    return element(
-        "polygon",
-        points=_points([(x - size, y), (x, y - size), (x + size, y), (x, y + size)]),
-        class_=class_,
-    )
+    corners = [(x - size, y), (x, y - size), (x + size, y), (x, y + size)]
+    return element("polygon", points=_points(corners), class_=class_)
 
 
 def _points(points: Sequence[tuple[float, float]]) -> str:
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
 
 
-# --------------------------------------------------------------------------------------------------------
-# Numbers as text: as many digits as mean something, and a true minus sign.
+# ---------------------------------------------------------------------------------------- Numbers as text
 
 LARGEST_FIXED = 1e7
 MOST_DECIMALS = 6
