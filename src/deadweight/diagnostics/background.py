@@ -8,7 +8,7 @@ states or of steps is cut to what a page shows.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -61,37 +61,6 @@ class Episodes:
 
 
 @dataclass(frozen=True, eq=False)
-class _OfLog:
-    """The sums of `Episodes` under a discount."""
-
-    gamma: float
-
-    @property
-    def key(self) -> Hashable:
-        return ("background", self.gamma)
-
-    def summarise(self, block: Block) -> Episodes:
-        rewards, alive = block.paid, True if block.alive is None else block.alive
-        lowest = float(np.min(rewards, where=alive, initial=np.inf))
-        highest = float(np.max(rewards, where=alive, initial=-np.inf))
-        return Episodes(block.returns(self.gamma), block.lengths, lowest, highest)
-
-
-@dataclass(frozen=True, eq=False)
-class _OfWeights:
-    """The sums of a weight report."""
-
-    weighting: Weighting
-
-    @property
-    def key(self) -> Hashable:
-        return ("background", self.weighting)
-
-    def summarise(self, block: Block) -> _Weights:
-        return _Weights(*weight_sums(self.weighting, block))
-
-
-@dataclass(frozen=True, eq=False)
 class _Weights:
     """The two sums behind a weight report, side by side."""
 
@@ -103,14 +72,42 @@ class _Weights:
         return _Weights(self.sums.merge(other.sums), self.kish.merge(other.kish))
 
 
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """The sums of episodes under a discount, or of weights."""
+
+    of: float | Weighting
+    summarise: Callable[[Block], Any]
+
+    @property
+    def key(self) -> Hashable:
+        return ("background", self.of)
+
+
 def background_sums(question: Question, drop: Drop) -> list[Summed]:
     """The sums of the episodes, of plain weights and, where anything is dropped, of kept ones.
 
     `drop` is that of the headline.
     """
+    gamma = question.gamma
+    sums = [_Sums(of, partial(_weights, of)) for of in _weightings(question, drop)]
+    return [_Sums(gamma, partial(_episodes, gamma)), *sums]
+
+
+def _weightings(question: Question, drop: Drop) -> list[Weighting]:
     kept = drop.weighting(question.pair)
-    weightings = [kept.undropped, *([] if kept.drop is None else [kept])]
-    return [_OfLog(question.gamma), *map(_OfWeights, weightings)]
+    return [kept.undropped, *([] if kept.drop is None else [kept])]
+
+
+def _episodes(gamma: float, block: Block) -> Episodes:
+    rewards, alive = block.paid, True if block.alive is None else block.alive
+    lowest = float(np.min(rewards, where=alive, initial=np.inf))
+    highest = float(np.max(rewards, where=alive, initial=-np.inf))
+    return Episodes(block.returns(gamma), block.lengths, lowest, highest)
+
+
+def _weights(weighting: Weighting, block: Block) -> _Weights:
+    return _Weights(*weight_sums(weighting, block))
 
 
 # ---------------------------------------------------------------------------------------- Weights
@@ -383,26 +380,22 @@ def background_of(question: Question, headline: Estimate, drop: Drop) -> Backgro
     all_actions, labelled = question.has_values, question.parts.has_states
     answers, wanted = Answers(question, ()), background_sums(question, drop)
     answers.sum(wanted)  # those that are not there yet
-    episodes = answers.found(wanted[0])
-    weights = {of.weighting: answers.found(of) for of in wanted if isinstance(of, _OfWeights)}
-    data, shown = data_card(question, episodes), weights_content(question, weights)
+    episodes, *weights = map(answers.found, wanted)
+    sums = dict(zip(_weightings(question, drop), weights, strict=True))
+    data, shown = data_card(question, episodes), weights_content(question, sums)
     path = path_content(question, confidence) if all_actions else None
     report = state_report_of(question, drop) if all_actions and labelled and drop.steps is None else None
     return Background(
         data=data,
         weights=shown,
         path=path,
-        states=None if report is None else _as_text(report.first(MOST_STATES)),
+        states=None if report is None else report.listed(MOST_STATES),
         without_states=_why_not(all_actions, labelled),
         conventions=conventions(question, headline, drop.origin),
         confidence=confidence,
         features=features_content(question),
         n_dropped=0 if report is None else int(report.dropped.sum()),
     )
-
-
-def _as_text(report: StateReport) -> StateReport:
-    return replace(report, labels=[visible(label) for label in report.labels])
 
 
 def _why_not(all_actions: bool, labelled: bool) -> str:

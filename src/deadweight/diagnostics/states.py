@@ -174,9 +174,10 @@ class StateReport:
         """Bias of the drop in the model, V(mu_D) - V(pi_e)."""
         return float(self.bias[self.dropped].sum())
 
-    def first(self, n: int) -> StateReport:
-        """The n states with the highest variance cost."""
-        return StateReport(**{name: column[:n] for name, column in vars(self).items()})
+    def listed(self, n: int) -> StateReport:
+        """The n states with the highest variance cost, their labels as text on one line."""
+        columns = {name: column[:n] for name, column in vars(self).items()}
+        return StateReport(**{**columns, "labels": [visible(label) for label in columns["labels"]]})
 
     def rows(self) -> list[dict[str, Any]]:
         """Plain Python values, one dictionary a state."""

@@ -6,7 +6,7 @@ puts the report on an evaluation together, `policy_pages` those on a comparison 
 
 from __future__ import annotations
 
-from deadweight.report.page import ReportError, render, write_report
-from deadweight.report.policy_pages import render_improvement, write_improvement
+from deadweight.report.page import ReportError, render, write_page
+from deadweight.report.policy_pages import render_comparison, render_improvement
 
-__all__ = ["ReportError", "render", "render_improvement", "write_improvement", "write_report"]
+__all__ = ["ReportError", "render", "render_comparison", "render_improvement", "write_page"]

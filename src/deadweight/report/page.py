@@ -49,7 +49,7 @@ class ReportError(OutputError):
 
 
 def write_page(page: str, path: str | os.PathLike[str]) -> Path:
-    """Write a page to a file, whole or not at all."""
+    """Write a page to a file, whole or not at all: an older one is replaced when the new one is complete."""
     target = Path(path)
     try:
         # Half a character, as a file name or a title may have, is shown as an escape.
@@ -229,25 +229,6 @@ PAPER = (
 )
 
 
-def write_report(
-    evaluation: Evaluation,
-    path: str | os.PathLike[str],
-    title: str | None = None,
-    reward: str | None = None,
-    truth: float | None = None,
-) -> Path:
-    """Write the report on an evaluation as one self-contained HTML file; returns the path.
-
-    Args:
-      evaluation: made by `evaluate`.
-      path: the file; an older one is replaced, in one step, when the new one is complete.
-      title: heading of the report.
-      reward: what the reward is, in words.
-      truth: the exact value of the new policy, where it is known.
-    """
-    return write_page(render(evaluation, title, reward, truth), path)
-
-
 def render(
     evaluation: Evaluation,
     title: str | None = None,
@@ -255,7 +236,7 @@ def render(
     truth: float | None = None,
     on: date | None = None,
 ) -> str:
-    """The report as HTML; arguments as those of `write_report`, and its date, by default the present day."""
+    """The report on an evaluation as HTML, see `Evaluation.report`; `on` is its date, today by default."""
     made_on = today() if on is None else on.isoformat()
     made = [("deadweight", __version__), ("Date", made_on)]
     form = values_like(_uncertainty(evaluation))

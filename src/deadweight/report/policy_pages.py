@@ -7,9 +7,7 @@ improvement what to change, as a list short enough to be read and vetoed.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from deadweight._version import __version__
@@ -35,7 +33,7 @@ from deadweight.report.markup import (
     table,
     values_like,
 )
-from deadweight.report.page import Answer, document, opening, range_says, the_log, today, unit, write_page
+from deadweight.report.page import Answer, document, opening, range_says, the_log, today, unit
 from deadweight.results.comparison import BASELINE, NOT_KNOWN, Comparison, PairStates, quoted
 from deadweight.results.flags import remarks
 from deadweight.results.improvement import Change, Gate, Improvement
@@ -135,13 +133,8 @@ POLICY_HEADINGS = (
 )
 
 
-def write_comparison(
-    comparison: Comparison,
-    path: str | os.PathLike[str],
-    title: str | None = None,
-    reward: str | None = None,
-) -> Path:
-    """Write the page on a comparison as one self-contained HTML file; returns the path."""
+def render_comparison(comparison: Comparison, title: str | None = None, reward: str | None = None) -> str:
+    """The page on a comparison as HTML, see `Comparison.report`."""
     about = f"{count(len(comparison))} policies on {count(comparison.n_episodes)} episodes"
     # As many digits as mean something: those of the narrowest interval of a difference.
     halves = [float(half) for half in comparison.differences.baseline_half_widths.flat if 0 < half < math.inf]
@@ -153,8 +146,7 @@ def write_comparison(
         _where(comparison, form),
         section("conventions", "Conventions", _choices(comparison.conventions, CONVENTIONS)),
     ]
-    heading = title or "Which policy?"
-    return write_page(document(heading, _heading(about), COMPARISON_CONTENTS, sections), path)
+    return document(title or "Which policy?", _heading(about), COMPARISON_CONTENTS, sections)
 
 
 def _recommendation(comparison: Comparison, form: Format, reward: str | None) -> Markup:
@@ -321,18 +313,8 @@ CHANGED = (
 )
 
 
-def write_improvement(
-    improvement: Improvement,
-    path: str | os.PathLike[str],
-    title: str | None = None,
-    reward: str | None = None,
-) -> Path:
-    """Write the page on an improvement as one self-contained HTML file; returns the path."""
-    return write_page(render_improvement(improvement, title, reward), path)
-
-
 def render_improvement(improvement: Improvement, title: str | None = None, reward: str | None = None) -> str:
-    """The page as HTML."""
+    """The page on an improvement as HTML, see `Improvement.report`."""
     about = f"A better policy from {count(improvement.n_episodes)} episodes"
     sections = [
         _answer(improvement, reward),

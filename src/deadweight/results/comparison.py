@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from deadweight._version import SCHEMA
 from deadweight.errors import OptionError, did_you_mean
 from deadweight.results.evaluation import Evaluation, Verdict
-from deadweight.results.saved import SCHEMA, Result, finite, saved
+from deadweight.results.saved import Result, finite, saved
 from deadweight.results.shown import forest, frame, html_table, key_beside, new_figure, text_table
 from deadweight.tools.arithmetic import TableNumber, ends_in_words, freeze_fields, table_number
 from deadweight.typing import FloatArray
@@ -317,9 +318,9 @@ class Comparison(Result):
           title: its heading.
           reward: what the reward is, in words, such as "euros a visit".
         """
-        from deadweight.report.policy_pages import write_comparison
+        from deadweight.report import render_comparison, write_page
 
-        return write_comparison(self, path, title, reward)
+        return write_page(render_comparison(self, title, reward), path)
 
     def plot(self) -> Any:
         """Differences from the baseline as a matplotlib figure; who may be best in another colour."""

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from deadweight._version import SCHEMA
 from deadweight.errors import UnknownEstimator, did_you_mean
 from deadweight.results.estimate import Estimate
-from deadweight.results.saved import SCHEMA, Result, absent, finite, saved
+from deadweight.results.saved import Result, absent, finite, saved
 from deadweight.results.shown import forest, frame, html_table, key_beside, new_figure, text_table
 from deadweight.tools.arithmetic import TableNumber, ends_in_words, table_number
 
@@ -169,9 +170,9 @@ class Evaluation(Result):
           reward: what the reward is, in words, such as "euros a visit"; it is put beside the values.
           truth: the exact value of the new policy where it is known, as in a simulation; it is marked.
         """
-        from deadweight.report.page import write_report
+        from deadweight.report.page import render, write_page
 
-        return write_report(self, path, title, reward, truth)
+        return write_page(render(self, title, reward, truth), path)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON."""

@@ -9,10 +9,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from deadweight._version import SCHEMA
 from deadweight.errors import OptionError, first_few
 from deadweight.log.labels import plain, visible
 from deadweight.log.policies import TabularPolicy
-from deadweight.results.saved import SCHEMA, Result, absent, finite, json_label, saved
+from deadweight.results.saved import Result, absent, finite, json_label, saved
 from deadweight.results.shown import frame, html_table, new_figure
 from deadweight.typing import FloatArray, Labels
 
@@ -277,9 +278,9 @@ class Improvement(Result):
           title: its heading.
           reward: what the reward is, in words, such as "euros a visit"; it is put beside the values.
         """
-        from deadweight.report.policy_pages import write_improvement
+        from deadweight.report import render_improvement, write_page
 
-        return write_improvement(self, path, title, reward)
+        return write_page(render_improvement(self, title, reward), path)
 
     def plot(self) -> Any:
         """The changes with two standard errors either side as a matplotlib figure, the first at the top."""

@@ -22,13 +22,13 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from deadweight._version import __version__
+from deadweight._version import SCHEMA, __version__
 from deadweight.errors import DataError, NotAsked, OutputError
 from deadweight.tools.arithmetic import freeze_fields
 from deadweight.tools.files import write_text
 
-SCHEMA, OLDEST = 3, 2
-"""Version of what `to_dict`, `--json` and saved files hold, and the oldest one that can be loaded."""
+OLDEST = 2
+"""Schema of the oldest files that can be loaded."""
 
 ABSENT: Any = object()
 
@@ -62,10 +62,6 @@ class Result:
     def save(self, path: str | Path) -> Path:
         """Write the result to a JSON file, which `deadweight.load` reads; returns the path."""
         return save(self, path)
-
-    def has(self, name: str) -> bool:
-        """Whether a part that takes work of its own is there."""
-        return name in self.__dict__
 
     def with_changes(self, **changes: Any) -> Self:
         """A copy in which some fields have other values."""
