@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+import re
 
 import numpy as np
 import pytest
@@ -133,9 +133,9 @@ def test_conventions_name_every_choice(evaluation: Evaluation, content: Backgrou
     assert found["Finished episodes"].startswith("absorb")
     assert found["Interval"].startswith("blend, 95 % confidence")
     assert found["States dropped"].startswith("none in BLEND; in C-WSPDIS automatic choice for C-WSPDIS")
-    page = render(evaluation, on=date(2024, 6, 25))
+    page = render(evaluation)
     assert f"<dt>deadweight</dt><dd>{dw.__version__}</dd>" in page
-    assert "<dt>Date</dt><dd>2024-06-25</dd>" in page
+    assert re.search(r"<dt>Date</dt><dd>\d{4}-\d\d-\d\d</dd>", page)
 
 
 def test_what_cannot_be_said_is_said_so() -> None:

@@ -110,7 +110,7 @@ def _weights(weighting: Weighting, block: Block) -> _Weights:
     return _Weights(*weight_sums(weighting, block))
 
 
-# ---------------------------------------------------------------------------------------- Weights
+# --- Weights
 
 BINS = 32
 MOST_STEPS = 120
@@ -141,7 +141,10 @@ def weights_content(question: Question, sums: dict[Weighting, _Weights]) -> Weig
     steps = np.unique(np.linspace(1, horizon, min(horizon, MOST_STEPS)).round().astype(np.int64))
     powers = [side.sums.log_b / math.log(10) for side in sums.values()]
     powers = [logs[np.isfinite(logs)] for logs in powers]
-    edges = _edges(np.concatenate(powers))
+    # Edges hold every positive weight, and are at least a tenth of a power apart in all.
+    together = np.concatenate([*powers, [] if any(map(len, powers)) else [0.0]])
+    low, high = float(together.min()), float(together.max())
+    edges = np.linspace(*((low, high) if high - low >= 0.1 else (low - 0.5, high + 0.5)), BINS + 1)
     reports = [weight_report(question, of, side.sums, side.kish) for of, side in sums.items()]
     return WeightsContent(
         steps.tolist(),
@@ -151,15 +154,7 @@ def weights_content(question: Question, sums: dict[Weighting, _Weights]) -> Weig
     )
 
 
-def _edges(powers: FloatArray) -> FloatArray:
-    """Bin edges that hold every positive weight, at least a tenth of a power wide in all."""
-    low, high = (float(powers.min()), float(powers.max())) if powers.size else (0.0, 0.0)
-    if high - low < 0.1:
-        low, high = low - 0.5, high + 0.5
-    return np.linspace(low, high, BINS + 1)
-
-
-# ---------------------------------------------------------------------------------------- Data
+# --- Data
 
 
 @saved
@@ -271,7 +266,7 @@ def data_card(question: Question, episodes: Episodes) -> DataCard:
     )
 
 
-# ---------------------------------------------------------------------------------------- Conventions
+# --- Conventions
 
 FINISHED = {
     "absorb": "stay in every normaliser with their last weight",
@@ -340,7 +335,7 @@ def _unseen(question: Question) -> str:
     return f"{question.options.unseen}: in the model they {UNSEEN[question.options.unseen]}"
 
 
-# ---------------------------------------------------------------------------------------- All of it
+# --- All of it
 
 CONFIDENCE = 0.95
 MOST_STATES = 200

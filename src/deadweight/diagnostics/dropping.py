@@ -172,7 +172,7 @@ def _level(
     )
 
 
-# ---------------------------------------------------------------------------------------- Features
+# --- Features
 
 TELLING = 3
 """So many features are shown, those on which the gap depends most."""
@@ -327,7 +327,7 @@ def _calibration(question: Question, log: Trajectories) -> list[tuple[str, int, 
     return [(visible(record["action"]), *(record[name] for name in columns)) for record in records]
 
 
-# ------------------------------------------------------------------------------- A region in words
+# --- A region in words
 # A drop is one flag for each step; nobody can read that. A tree of two questions about single features
 # describes most drops well ("lactate below 2, and map at least 65"), and it says how well.
 

@@ -86,17 +86,18 @@ def variance_costs(
 def _log_second_moments(
     squared: Any, plain: Any, states: IntArray, d0: FloatArray, horizon: int
 ) -> FloatArray:
-    """log E[B^2] with nothing dropped, and then with each of the states dropped alone.
+    """log E[B^2] with nothing dropped, and then with each of the (X,) states dropped alone.
 
-    Args:
-      squared: (S, S + 1) the recursion where nothing is dropped.
-      plain: (X, S + 1) its rows in the states where they are dropped.
-      states: (X,).
+    `squared`, (S, S + 1), is the recursion where nothing is dropped; `plain`, (X, S + 1), has its rows in the
+    states where they are dropped.
     """
     number = np.arange(len(states))
     u = np.ones((squared.shape[0] + 1, 1 + len(states)))  # the last row is termination
     scale = np.zeros(u.shape[1])  # u is in units of exp(scale)
-    at_once = _steps_in_range(squared)
+    # After so many steps numbers of at most 1 are still far from leaving the range of doubles.
+    growth = np.asarray(squared.sum(axis=1))
+    power = float(np.abs(np.log2(growth[growth > 0])).max(initial=1.0))
+    at_once = max(1, min(MOST_AT_ONCE, int(RANGE / power)))
     for t in range(horizon):
         following = squared @ u
         following[states, 1 + number] = _diagonal(plain, u[:, 1:])
@@ -108,13 +109,6 @@ def _log_second_moments(
     with np.errstate(divide="ignore"):
         second: FloatArray = np.log(d0 @ u[:-1]) + scale
     return second
-
-
-def _steps_in_range(squared: Any) -> int:
-    """Steps after which numbers of at most 1 are still far from leaving the range of doubles."""
-    rows = np.asarray(squared.sum(axis=1))
-    power = float(np.abs(np.log2(rows[rows > 0])).max(initial=1.0))
-    return max(1, min(MOST_AT_ONCE, int(RANGE / power)))
 
 
 def _diagonal(rows: Any, u: FloatArray) -> FloatArray:

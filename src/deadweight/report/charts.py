@@ -132,7 +132,7 @@ def _described(estimate: Estimate, form: Format) -> str:
     return f"{estimate.name} {form(estimate.value)}{interval}"
 
 
-# ---------------------------------------------------------------------------------------- The path
+# --- The path
 
 PATH_TOP, PATH_BOTTOM = 14.0 + TITLE, 250.0 + TITLE
 ESS_TOP, ESS_BOTTOM = 290.0 + 2 * TITLE, 370.0 + 2 * TITLE
@@ -190,7 +190,9 @@ class PathChart:
     def draw(self, form: Format) -> Markup:
         """The drawing, marked at the chosen level."""
         levels, at = self.path.levels, self.places(self.path.chosen)
-        x = at["x"]
+        x, every = at["x"], max(1, math.ceil((len(levels) - 1) / MOST_TICKS))
+        labels = [(float(k), count(level.n_dropped)) for k, level in enumerate(levels)][::every]
+        sizes = [(self.x(k), self.ess(level.ess)) for k, level in enumerate(levels)]
         return drawing(
             "path",
             PATH_HEIGHT,
@@ -201,8 +203,10 @@ class PathChart:
             self._band([level.sampling_error for level in levels], "band inner"),
             self._line([level.estimate for level in levels], "line before"),
             self._line([level.corrected for level in levels], "line after"),
-            self._ess_panel(),
-            bottom_axis(self.x, ESS_BOTTOM, self._level_labels(), f"{self.path.dropped_things} dropped"),
+            band([(at, ESS_BOTTOM) for at, _ in sizes], sizes, "band inner"),
+            polyline(sizes, "line after"),
+            text(LEFT - 10, ESS_TOP + 9, count(max(level.ess for level in levels)), anchor="end"),
+            bottom_axis(self.x, ESS_BOTTOM, labels, f"{self.path.dropped_things} dropped"),
             line(x, PATH_TOP, x, ESS_BOTTOM, "reference chosen"),
             line(x, PATH_TOP, x, ESS_BOTTOM, "cursor", id="mark-line"),
             line(x, at["lower"], x, at["upper"], "whisker headline", id="mark-whole"),
@@ -221,19 +225,6 @@ class PathChart:
         lower, upper = ([(self.x(k), self.y(end[side])) for k, end in enumerate(ends)] for side in (0, 1))
         return band(lower, upper, class_)
 
-    def _ess_panel(self) -> list[Markup]:
-        sizes = [level.ess for level in self.path.levels]
-        points = [(self.x(k), self.ess(size)) for k, size in enumerate(sizes)]
-        floor = [(x, ESS_BOTTOM) for x, _ in points]
-        top = text(LEFT - 10, ESS_TOP + 9, count(max(sizes)), anchor="end")
-        return [band(floor, points, "band inner"), polyline(points, "line after"), top]
-
-    def _level_labels(self) -> list[tuple[float, str]]:
-        """The number of dropped states at some of the levels."""
-        last = len(self.path.levels) - 1
-        step = max(1, math.ceil(last / MOST_TICKS))
-        return [(k, count(self.path.levels[k].n_dropped)) for k in range(0, last + 1, step)]
-
     def _described(self, form: Format) -> str:
         def say(level: Level) -> str:
             lower, upper = level.interval
@@ -247,7 +238,7 @@ class PathChart:
         return f"{say(levels[0])}; chosen level: {say(chosen)}; last level: {say(levels[-1])}."
 
 
-# ---------------------------------------------------------------------------------------- The states
+# --- The states
 
 SCATTER_TOP, SCATTER_BOTTOM = 16.0 + TITLE, 290.0 + TITLE
 SCATTER_HEIGHT = 330.0 + 2 * TITLE
@@ -312,7 +303,7 @@ def _point(row: dict[str, Any], x: Scale, y: Scale, size: float, first: bool) ->
     return element("g", shape, class_="point", role="img", tabindex=0 if first else -1, aria_label=said)
 
 
-# ---------------------------------------------------------------------------------------- The weights
+# --- The weights
 
 WEIGHTS_TOP, WEIGHTS_BOTTOM = 14.0 + TITLE, 230.0 + TITLE
 WEIGHTS_HEIGHT = 270.0 + 2 * TITLE
@@ -400,7 +391,7 @@ def _told(weights: WeightsContent, say: Callable[[WeightReport], str]) -> str:
     return " ".join(f"{when}: {say(each)}." for when, each in zip(whens, weights.reports, strict=False))
 
 
-# ---------------------------------------------------------------------------------------- Calibration
+# --- Calibration
 
 CALIBRATION_TOP, CALIBRATION_BOTTOM = 16.0 + TITLE, 290.0 + TITLE
 CALIBRATION_HEIGHT = 330.0 + 2 * TITLE
@@ -441,7 +432,7 @@ def calibration_chart(tenths: Sequence[Tenth]) -> Markup:
     )
 
 
-# ---------------------------------------------------------------------------------------- Differences
+# --- Differences
 
 # Names stand above their lines, where long ones have room on a phone as well.
 RIVALS_START, RIVALS_ROW, RIVALS_TOP = 16.0, 52.0, 8.0

@@ -76,18 +76,13 @@ def _text(value: object) -> str:
     return f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else str(value)
 
 
-# ---------------------------------------------------------------------------------------- Parts of a page
+# --- Parts of a page
 
 
 def section(name: str, heading: str, *children: object) -> Markup:
     """A section with its heading; the table of contents links to it."""
-    return element(
-        "section",
-        element("h2", heading, id=f"{name}-heading"),
-        children,
-        id=name,
-        aria_labelledby=f"{name}-heading",
-    )
+    title = element("h2", heading, id=f"{name}-heading")
+    return element("section", title, children, id=name, aria_labelledby=f"{name}-heading")
 
 
 def note(*words: object) -> Markup:
@@ -115,19 +110,12 @@ def table(
     caption: str, headings: Sequence[str], bodies: Sequence[Sequence[Markup]], **attributes: object
 ) -> Markup:
     """A table with one body for each group of rows, in a box of its own that scrolls."""
-    head = element("tr", [element("th", heading, scope="col") for heading in headings])
-    box = scrolling(
-        caption,
-        element(
-            "table",
-            element("caption", caption),
-            element("thead", head),
-            [element("tbody", rows) for rows in bodies],
-            **attributes,
-        ),
-    )
+    head = element("thead", element("tr", [element("th", heading, scope="col") for heading in headings]))
+    body = [element("tbody", rows) for rows in bodies]
+    whole = element("table", element("caption", caption), head, body, **attributes)
     # On a phone a table is wider than the screen, and nothing else would say so.
-    return element("div", element("p", "There are more columns to the right.", class_="hint"), box)
+    hint = element("p", "There are more columns to the right.", class_="hint")
+    return element("div", hint, scrolling(caption, whole))
 
 
 def scrolling(label: str, content: Markup, class_: str = "scroll") -> Markup:
@@ -144,14 +132,11 @@ def row(first: object, cells: Sequence[object], **attributes: object) -> Markup:
 
 def facts(pairs: Sequence[tuple[str, object]], class_: str = "facts") -> Markup:
     """Terms with what holds for them."""
-    return element(
-        "dl",
-        [element("div", element("dt", term), element("dd", said)) for term, said in pairs],
-        class_=class_,
-    )
+    entries = [element("div", element("dt", term), element("dd", said)) for term, said in pairs]
+    return element("dl", entries, class_=class_)
 
 
-# ---------------------------------------------------------------------------------------- Scales and drawings
+# --- Scales and drawings
 
 WIDTH = 640
 LEFT, RIGHT = 84.0, 624.0
@@ -199,16 +184,11 @@ class Scale:
 
     def text(self, tick: float) -> str:
         """A tick as text, with no more digits than the step needs."""
-        decimals = max(0, decimals_below(self.step))
+        decimals = -math.floor(math.log10(self.step) + 1e-9)  # negative for steps of tens and more
         if decimals > 6 or abs(tick) >= 1e7:
             largest = math.floor(math.log10(max(abs(self.low), abs(self.high))))
-            return f"{tick:.{max(1, largest + decimals_below(self.step) + 1)}g}".replace("-", "−")
-        return f"{tick + 0.0:,.{decimals}f}".replace("-", "−")
-
-
-def decimals_below(step: float) -> int:
-    """Decimals that tell multiples of a step apart; negative for steps of tens and more."""
-    return -math.floor(math.log10(step) + 1e-9)
+            return f"{tick:.{max(1, largest + decimals + 1)}g}".replace("-", "−")
+        return f"{tick + 0.0:,.{max(0, decimals)}f}".replace("-", "−")
 
 
 def spanning(values: Iterable[float], start: float, end: float, room: float = 0.06) -> Scale:
@@ -307,7 +287,7 @@ def _points(points: Sequence[tuple[float, float]]) -> str:
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
 
 
-# ---------------------------------------------------------------------------------------- Numbers as text
+# --- Numbers as text
 
 LARGEST_FIXED = 1e7
 MOST_DECIMALS = 6
@@ -340,7 +320,7 @@ def values_like(width: float) -> Format:
 
 
 def signed(form: Format) -> Format:
-    """The same format with a sign on positive numbers too."""
+    """The format with a sign on positive numbers too."""
 
     def with_sign(value: float | None) -> str:
         return ("+" if value is not None and value > 0 else "") + form(value)

@@ -12,7 +12,7 @@ import math
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
 
@@ -67,7 +67,6 @@ def document(
     heading: str,
     contents: Sequence[tuple[str, str]],
     sections: Sequence[Markup],
-    made_on: str | None = None,
 ) -> str:
     """A whole page: head, contents, sections, footer.
 
@@ -76,7 +75,6 @@ def document(
       heading: what it is about, below the title.
       contents: name and words of each section; the first has the answer.
       sections: in this order.
-      made_on: the date; None takes the present day.
     """
     style, script = _asset("page.css"), _asset("page.js")
     policy = (
@@ -103,7 +101,7 @@ def document(
         element("p", heading, class_="note"),
         element("nav", element("ul", links), aria_label="Contents"),
     )
-    made = f"Made by deadweight {__version__} on {made_on or today()}. This page needs no network."
+    made = f"Made by deadweight {__version__} on {today()}. This page needs no network."
     footer = element("footer", element("p", made))
     main = element("main", join(sections, "\n"))
     body = element("body", header, main, footer, element("script", script))
@@ -124,7 +122,7 @@ def _asset(name: str) -> Markup:
     return Markup(files("deadweight.report").joinpath("assets", name).read_text(encoding="utf-8"))
 
 
-# ---------------------------------------------------------------------------------------- The opening
+# --- The opening
 
 # The condition of every answer here, in the words of somebody who has never heard of confounding.
 ONLY_IF = (
@@ -135,17 +133,17 @@ ONLY_IF = (
 
 @dataclass(frozen=True)
 class Answer:
-    """What the page answers: a sign, a word, its colour (`tone`), and what the word is the answer to."""
+    """What the page answers: the kind of answer, a sign, a word, its colour (`tone`), and a sentence."""
 
+    kind: str
     sign: str
     word: str
     tone: str
-    kind: str
+    lead: str
 
 
 def opening(
     answer: Answer,
-    lead: str,
     means: Iterable[str],
     numbers: Sequence[tuple[str, object]],
     drawn: Markup | None,
@@ -154,8 +152,7 @@ def opening(
     """The first section of a page.
 
     Args:
-      answer: shown as the heading; a screen reader also hears what kind of answer it is.
-      lead: the answer in one sentence.
+      answer: its word is the heading; a screen reader also hears what kind of answer it is.
       means: sentences of the paragraph on what it means; the condition of all of it is added here.
       numbers: terms and values, the few that matter.
       drawn: a figure, or None.
@@ -170,7 +167,7 @@ def opening(
             answer.word,
             id="verdict-heading",
         ),
-        element("p", lead, class_="lead"),
+        element("p", answer.lead, class_="lead"),
         element("p", " ".join([*means, ONLY_IF]), id="meaning"),
         facts(numbers, "numbers"),
         drawn,
@@ -205,7 +202,7 @@ def range_says(verdict: Verdict, who: str) -> str:
     return "but these numbers cannot be trusted here (the reasons are below), so the answer is left open."
 
 
-# ---------------------------------------------------------------------------------------- An evaluation
+# --- An evaluation
 
 CONTENTS = (
     ("verdict", "Verdict"),
@@ -217,10 +214,10 @@ CONTENTS = (
     ("conventions", "Conventions"),
     ("citing", "Cite"),
 )
-ANSWERS = {
-    "better": ("▲", "Better", "The new policy does better than the {}."),
-    "worse": ("▼", "Worse", "The new policy does worse than the {}."),
-    "cannot tell": ("?", "Cannot tell", "This log does not decide between the new policy and the {}."),
+LEADS = {
+    "better": ("▲", "The new policy does better than the {}."),
+    "worse": ("▼", "The new policy does worse than the {}."),
+    "cannot tell": ("?", "This log does not decide between the new policy and the {}."),
 }
 DOUBTED = "By these numbers the new policy does {} than the {}; but there is a grave doubt about them."
 PAPER = (
@@ -234,11 +231,9 @@ def render(
     title: str | None = None,
     reward: str | None = None,
     truth: float | None = None,
-    on: date | None = None,
 ) -> str:
-    """The report on an evaluation as HTML, see `Evaluation.report`; `on` is its date, today by default."""
-    made_on = today() if on is None else on.isoformat()
-    made = [("deadweight", __version__), ("Date", made_on)]
+    """The report on an evaluation as HTML, see `Evaluation.report`."""
+    made = [("deadweight", __version__), ("Date", today())]
     form = values_like(_uncertainty(evaluation))
     sections = [
         verdict_section(evaluation, form, reward, truth),
@@ -248,10 +243,10 @@ def render(
         states_section(evaluation),
         data_section(evaluation, reward),
         section("conventions", "Conventions", facts([*evaluation.background.conventions, *made])),
-        _citing(made_on),
+        _citing(),
     ]
-    heading = f"Off-policy evaluation with deadweight {__version__}, {made_on}"
-    return document(title or "Off-policy evaluation", heading, CONTENTS, sections, made_on)
+    heading = f"Off-policy evaluation with deadweight {__version__}, {today()}"
+    return document(title or "Off-policy evaluation", heading, CONTENTS, sections)
 
 
 def _uncertainty(evaluation: Evaluation) -> float:
@@ -267,10 +262,10 @@ def verdict_section(
 ) -> Markup:
     """The answer with a sign, a word and a sentence."""
     verdict, baseline = evaluation.verdict, evaluation.baseline_name
-    sign, word, sentence = ANSWERS[verdict.answer]
-    lead = sentence.format(baseline)
-    if verdict.doubts and verdict.answer != "cannot tell":
-        lead = DOUBTED.format(verdict.answer, baseline)
+    word, (sign, lead) = verdict.answer, LEADS[verdict.answer]
+    said = lead.format(baseline)
+    if verdict.doubts and word != "cannot tell":
+        said = DOUBTED.format(word, baseline)
     drawn = None
     if all(map(math.isfinite, (verdict.difference, *verdict.interval))):
         confidence = f"{100 * evaluation.background.confidence:.3g} %"
@@ -278,8 +273,7 @@ def verdict_section(
         picture = difference(verdict.difference, verdict.interval, baseline, signed(form))
         drawn = element("figure", picture, element("figcaption", caption))
     return opening(
-        Answer(sign, word, verdict.answer.replace(" ", "-"), "Verdict"),
-        lead,
+        Answer("Verdict", sign, word.capitalize(), word.replace(" ", "-"), said),
         meaning(evaluation, form, reward),
         _numbers(evaluation, form, truth),
         drawn,
@@ -335,9 +329,9 @@ def _with_range(value: float, interval: tuple[float, float] | None, form: Format
     return [form(value), " ", element("small", between(*interval, form))]
 
 
-def _citing(made_on: str) -> Markup:
+def _citing() -> Markup:
     """The paper, and the program with its version."""
-    program = f"The deadweight developers ({made_on[:4]}). deadweight {__version__}: off-policy evaluation "
+    program = f"The deadweight developers ({today()[:4]}). deadweight {__version__}: off-policy evaluation "
     return section(
         "citing",
         "How to cite",

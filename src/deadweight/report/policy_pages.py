@@ -117,7 +117,7 @@ def _heading(about: str) -> str:
     return f"{about}, deadweight {__version__}, {today()}"
 
 
-# ---------------------------------------------------------------------------------------- A comparison
+# --- A comparison
 
 VERDICTS = {"better": "▲ better", "worse": "▼ worse", "cannot tell": "cannot tell"}
 POLICY_HEADINGS = (
@@ -158,14 +158,14 @@ def _recommendation(comparison: Comparison, form: Format, reward: str | None) ->
         (f"Those shown to be better than {baseline}", count(len(comparison.better))),
     ]
     if chosen is None:
-        answer = Answer("?", "No recommendation", "cannot-tell", "Recommendation")
         lead = f"No policy is shown to be better than {baseline}."
+        answer = Answer("Recommendation", "?", "No recommendation", "cannot-tell", lead)
     else:
-        answer = Answer("▲", f"Choose {visible(chosen)}", "better", "Recommendation")
         lead = f"Of those that are shown to be better than {baseline} it has the highest value."
+        answer = Answer("Recommendation", "▲", f"Choose {visible(chosen)}", "better", lead)
         numbers.append(("Lost by this choice, at most", _lost_at_most(comparison, chosen, form)))
     reasons = [visible(reason, 2000) for reason in comparison.reasons]
-    return opening(answer, lead, _recommended(comparison, form, reward), numbers, None, reasons)
+    return opening(answer, _recommended(comparison, form, reward), numbers, None, reasons)
 
 
 def _recommended(comparison: Comparison, form: Format, reward: str | None) -> list[str]:
@@ -299,13 +299,14 @@ def _ends(ends: tuple[float, float] | None, form: Format) -> str:
     return f"{form(ends[0])} to\u00a0{form(ends[1])}"
 
 
-# ---------------------------------------------------------------------------------------- An improvement
+# --- An improvement
 
 # More changes than this nobody reads on a page; `to_frame` has them all.
 MOST_SHOWN = 200
+NOT_SURE = "The log does not show a policy that is surely better."
 ANSWERS = {
-    "improved": ("▲", "Improved", "better", "The log shows a better policy."),
-    "no change": ("?", "No change", "cannot-tell", "The log does not show a policy that is surely better."),
+    "improved": Answer("Answer", "▲", "Improved", "better", "The log shows a better policy."),
+    "no change": Answer("Answer", "?", "No change", "cannot-tell", NOT_SURE),
 }
 CHANGED = (
     "Everything that the policy does otherwise, the most valuable first. Whoever knows better strikes a line "
@@ -326,7 +327,6 @@ def render_improvement(improvement: Improvement, title: str | None = None, rewar
 
 
 def _answer(improvement: Improvement, reward: str | None) -> Markup:
-    sign, word, tone, sentence = ANSWERS[improvement.answer]
     gate, form = improvement.gate, _form(improvement.gate)
     drawn, gain = None, signed(form)(improvement.gain)
     ends = (math.nan, math.nan) if gate is None else (gate.lower, gate.upper)
@@ -341,8 +341,8 @@ def _answer(improvement: Improvement, reward: str | None) -> Markup:
         ("Gain per episode", join([gain, element("small", about)]) if judged else gain),
         ("States changed", f"{count(len(improvement.changes))} of {count(improvement.n_states)}"),
     ]
-    answer, means = Answer(sign, word, tone, "Answer"), _meaning(improvement, form, reward)
-    return opening(answer, sentence, means, numbers, drawn, improvement.sentences)
+    means = _meaning(improvement, form, reward)
+    return opening(ANSWERS[improvement.answer], means, numbers, drawn, improvement.sentences)
 
 
 def _between(improvement: Improvement, form: Format) -> str:

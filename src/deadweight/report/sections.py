@@ -170,7 +170,7 @@ def _remarks(families: list[list[Estimate]]) -> Markup | None:
     return element("div", element("h3", "Remarks"), element("ul", entries), class_="remarks")
 
 
-# ---------------------------------------------------------------------------------------- The path
+# --- The path
 
 OUTPUTS = (
     ("dropped", "{things} dropped"),
@@ -309,7 +309,7 @@ def _spoken(path: PathContent, texts: dict[str, str]) -> str:
     return said.format(things=path.dropped_things, **texts)
 
 
-# ---------------------------------------------------------------------------------------- The states
+# --- The states
 
 COLUMNS = ("State", "Visits", "Variance cost", "Bias", "Q gap", "χ²", "Dropped")
 STATES_KEY = (
@@ -390,7 +390,7 @@ def _states_table(states: StateReport, caption: str) -> Markup:
     return element("div", scrolling("Table of states", listed, "scroll tall"), said)
 
 
-# ---------------------------------------------------------------------------------------- Features
+# --- Features
 
 GAPS = ("Range", "Steps", "Mean Q gap", "Dropped")
 ALONE = "If it alone changed"
@@ -449,7 +449,7 @@ def _calibrated(features: FeaturesContent) -> list[Markup]:
     return [element("h3", "Are the probabilities of the old policy right?"), element("p", said), *drawn]
 
 
-# ---------------------------------------------------------------------------------------- The weights
+# --- The weights
 
 # Above it a mean of such weights should not be trusted.
 HEAVY_TAIL = 0.7
@@ -514,7 +514,7 @@ def _tail(report: WeightReport) -> str:
     return f"{report.pareto_k:.2f}".replace("-", "−") + too_heavy
 
 
-# ---------------------------------------------------------------------------------------- The data
+# --- The data
 
 
 def data_section(evaluation: Evaluation, reward: str | None = None) -> Markup:

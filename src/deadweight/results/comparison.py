@@ -274,20 +274,13 @@ class Comparison(Result):
         """One row a policy, best first, in pandas, polars or pyarrow; by default whichever is in use."""
         rows = []
         for name in self.ranking:
-            row = self._policy(name)
-            for key in ("interval", "difference_interval"):
-                ends = row.pop(key) or (None, None)
-                prefix = "" if key == "interval" else "difference_"
+            row = {"policy": name, **self._policy(name)}
+            for prefix in ("", "difference_"):
+                ends = row.pop(f"{prefix}interval") or (None, None)
                 row[f"{prefix}lower"], row[f"{prefix}upper"] = ends
             row["flags"] = ", ".join(row["flags"])
-            rows.append(
-                {
-                    "policy": name,
-                    **row,
-                    "may_be_best": name in self.may_be_best,
-                    "verdict": self.difference(name).answer,
-                }
-            )
+            row.update(may_be_best=name in self.may_be_best, verdict=self.difference(name).answer)
+            rows.append(row)
         return frame(rows, library=library)
 
     def rows(self) -> list[list[str]]:

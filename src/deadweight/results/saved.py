@@ -88,10 +88,10 @@ def json_label(label: Any) -> Any:
     return label.isoformat() if isinstance(label, datetime.date) else str(label)
 
 
-# ---------------------------------------------------------------------------------------- Files
+# --- Files
 
 T = TypeVar("T", bound=type)
-DTYPES = ("float64", "int64", "bool", "object")
+DTYPES = {"f": "float64", "i": "int64", "u": "int64", "b": "bool", "O": "object"}
 UNFIT = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError)
 """What a result raises whose fields were changed in its file."""
 LONGEST_REASON = 200
@@ -223,7 +223,8 @@ def _encoded(value: Any) -> Any:
     if isinstance(value, tuple):
         return {"$tuple": [_encoded(item) for item in value]}
     if isinstance(value, np.ndarray):
-        return _encoded_array(value)
+        items = [_encoded(item) for item in value.ravel().tolist()]
+        return {"$array": DTYPES.get(value.dtype.kind, "object"), "shape": list(value.shape), "values": items}
     if isinstance(value, Mapping):
         if all(isinstance(key, str) and not key.startswith("$") for key in value):
             return {key: _encoded(item) for key, item in value.items()}
@@ -240,12 +241,6 @@ def _encoded(value: Any) -> Any:
     )
 
 
-def _encoded_array(value: Any) -> dict[str, Any]:
-    kind = {"f": "float64", "i": "int64", "u": "int64", "b": "bool"}.get(value.dtype.kind, "object")
-    items = [_encoded(item) for item in value.ravel().tolist()]
-    return {"$array": kind, "shape": list(value.shape), "values": items}
-
-
 def _decoded(value: Any) -> Any:
     if isinstance(value, list):
         return [_decoded(item) for item in value]
@@ -258,7 +253,7 @@ def _decoded(value: Any) -> Any:
 
 
 def _decoded_array(value: dict[str, Any]) -> Any:
-    if value["$array"] not in DTYPES:
+    if value["$array"] not in DTYPES.values():
         raise ValueError(f"an array of {value['$array']}")
     items = [_decoded(item) for item in value["values"]]
     array = np.empty(len(items), dtype=value["$array"])
