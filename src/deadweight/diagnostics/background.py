@@ -51,7 +51,7 @@ class Episodes:
     highest: float
 
     def merge(self, other: Episodes) -> Episodes:
-        """Of the episodes of both."""
+        """The sums of the episodes of both."""
         return Episodes(
             np.concatenate([self.returns, other.returns]),
             np.concatenate([self.lengths, other.lengths]),
@@ -68,7 +68,7 @@ class _Weights:
     kish: Kish
 
     def merge(self, other: _Weights) -> _Weights:
-        """Of the episodes of both."""
+        """The sums of the episodes of both."""
         return _Weights(self.sums.merge(other.sums), self.kish.merge(other.kish))
 
 

@@ -178,7 +178,7 @@ TELLING = 3
 """So many features are shown, those on which the gap depends most."""
 PIECES = 8
 MOST_ASKED = 500
-"""Of so many steps at most a partial dependence is the mean."""
+"""A partial dependence is the mean of so many steps at most."""
 MOST_ACTIONS = 6
 ROUGH = 0.9
 
@@ -316,7 +316,7 @@ def _with_dependence(
 
 
 def _calibration(question: Question, log: Trajectories) -> list[tuple[str, int, float, float, float]]:
-    """Of the most frequent actions, where pi_b is known for all of them."""
+    """The calibration of the most frequent actions, where pi_b is known for all of them."""
     if question.pair.pi_b is None:
         return []
     often = np.argsort(-np.bincount(log.actions, minlength=log.n_actions), kind="stable")[:MOST_ACTIONS]

@@ -397,7 +397,7 @@ class CutBounds(Result):
 
     @property
     def difference(self) -> tuple[float, float]:
-        """Of new policy and baseline: in the worst case one has lost by the cuts and the other gained."""
+        """New policy less baseline: in the worst case one has lost by the cuts and the other gained."""
         against = self.shift
         return self.lowest.verdict.interval[0] - against, self.highest.verdict.interval[1] + against
 

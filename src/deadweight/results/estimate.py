@@ -91,12 +91,12 @@ class Blend:
 
     @property
     def half_widths(self) -> tuple[float, float]:
-        """Of its interval, below and above."""
+        """Half-widths of its interval, below and above."""
         return self.half_width + self.skewed[0], self.half_width + self.skewed[1]
 
     @property
     def baseline_half_widths(self) -> tuple[float, float]:
-        """Of its difference from the mean return, below and above."""
+        """Half-widths of its difference from the mean return, below and above."""
         return self.baseline_error + self.baseline_skewed[0], self.baseline_error + self.baseline_skewed[1]
 
 
@@ -286,17 +286,17 @@ class Estimate(Result):
 
     @property
     def shares(self) -> Mapping[str, float] | None:
-        """Of a blend: the share of each estimate in it; None for others."""
+        """The share of each estimate in a blend; None for others."""
         return None if self.blend is None else self.blend.shares
 
     @property
     def contradiction(self) -> float | None:
-        """Of a blend: how far an estimate in it differs from it beyond noise; None for others."""
+        """How far an estimate in a blend differs from it beyond noise; None for others."""
         return None if self.blend is None else self.blend.contradiction
 
     @property
     def undetectable(self) -> float | None:
-        """Of a blend: the largest error of the model alone that the log would not have shown.
+        """The largest error of the model alone in a blend that the log would not have shown.
 
         nan where the model alone has no share in it, infinite where nothing checks it; None for others.
         """

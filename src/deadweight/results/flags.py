@@ -91,7 +91,7 @@ GRAVE = (
 )
 """On a headline: something is wrong with the log or with what was given, and no gate opens."""
 WITHHOLDING = ("mixed-worlds", "confounded-model", "copies")
-"""Of these: with them no number of a table can carry a verdict."""
+"""The grave flags with which no number of a table can carry a verdict."""
 LEADING = (*GRAVE, "model-unproven", "no-support")
 """They come before the numbers of a verdict; other flags come after them."""
 _PROBABILITIES = (

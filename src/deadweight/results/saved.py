@@ -60,8 +60,22 @@ class Result:
         raise AttributeError(f"{kind.__name__!r} object has no attribute {name!r}")
 
     def save(self, path: str | Path) -> Path:
-        """Write the result to a JSON file, which `deadweight.load` reads; returns the path."""
-        return save(self, path)
+        """Write the result to a JSON file, whole or not at all, for `deadweight.load`; returns the path."""
+        document = {
+            "schema": SCHEMA,
+            "type": type(self).__name__,
+            "version": __version__,
+            "result": _fields(self),
+        }
+        text = json.dumps(document, allow_nan=False, separators=(",", ":"))
+        try:
+            write_text(Path(path), text + "\n")
+        except OSError as error:
+            raise OutputError(
+                f"The result cannot be saved to {Path(path)}: {error.strerror or error}.",
+                fix="Name a file in a folder that exists and may be written to.",
+            ) from None
+        return Path(path)
 
     def with_changes(self, **changes: Any) -> Self:
         """A copy in which some fields have other values."""
@@ -104,28 +118,8 @@ def saved(kind: T) -> T:
     return kind
 
 
-def save(result: Any, path: str | Path) -> Path:
-    """Write a result to a file, whole or not at all; returns the path."""
-    target = Path(path)
-    document = {
-        "schema": SCHEMA,
-        "type": type(result).__name__,
-        "version": __version__,
-        "result": _fields(result),
-    }
-    text = json.dumps(document, allow_nan=False, separators=(",", ":"))
-    try:
-        write_text(target, text + "\n")
-    except OSError as error:
-        raise OutputError(
-            f"The result cannot be saved to {target}: {error.strerror or error}.",
-            fix="Name a file in a folder that exists and may be written to.",
-        ) from None
-    return target
-
-
 def loaded(path: str | Path, kinds: Iterable[type[Result]]) -> Any:
-    """A result of one of these kinds that `save` has written; its parts are whatever can be saved."""
+    """A result of one of these kinds that its `save` has written; its parts are whatever can be saved."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
