@@ -242,7 +242,7 @@ def _judged(code: int, given: list[str], out: str, err: str) -> str:
         return f"{err.count('Error: ')} messages"
     if "--json" in given:
         document = json.loads(out)
-        if document.get("schema") != 2 or (code == 2) != ("error" in document):
+        if document.get("schema") != 3 or (code == 2) != ("error" in document):
             return "another JSON document than promised"
     return ""
 

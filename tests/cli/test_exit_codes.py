@@ -36,7 +36,7 @@ def test_a_defect_is_3_in_one_line(
     assert "\x1b" not in captured.err
     assert cli.run(["doctor", "log.csv", "--json"]) == 3
     document = json.loads(capsys.readouterr().out)
-    assert (document["schema"], document["error"]["code"]) == (2, "DW999")
+    assert (document["schema"], document["error"]["code"]) == (3, "DW999")
     monkeypatch.setenv("DEADWEIGHT_TRACEBACK", "1")
     assert cli.run(["doctor", "log.csv"]) == 3
     assert "Traceback" in capsys.readouterr().err
@@ -68,7 +68,7 @@ def test_every_json_document_has_a_schema(tmp_path: Path, capsys: pytest.Capture
     for arguments in (["doctor", *given], ["states", *given], ["evaluate", *given, "--estimators", "WIS"]):
         assert cli.run([*arguments, "--json"]) == 0
         document = json.loads(capsys.readouterr().out)
-        assert document["schema"] == 2
+        assert document["schema"] == 3
         assert "error" not in document
     assert cli.run(["doctor", str(tmp_path / "no.csv"), "--json"]) == 2
     document = json.loads(capsys.readouterr().out)

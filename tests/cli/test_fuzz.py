@@ -48,7 +48,7 @@ def test_a_case_is_the_same_every_time(tmp_path: Path) -> None:
         (2, "", "Error: x\nTraceback (most recent call last)", "a traceback"),
         (0, "\x1b[31m", "", "on the terminal"),
         (2, "", "", "0 messages"),
-        (2, '{"schema": 2}', "Error: x", "another JSON"),
+        (2, '{"schema": 3}', "Error: x", "another JSON"),
         (0, '{"estimates": 1}', "", "another JSON"),
     ],
 )

@@ -104,7 +104,7 @@ def test_usage_errors_are_json_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["evaluate", "--jsno", "--json"]) == 2
     captured = capsys.readouterr()
     document = json.loads(captured.out)
-    assert document["schema"] == 2
+    assert document["schema"] == 3
     assert document["error"]["code"] == "DW910"
     assert "--jsno" in document["error"]["message"]
     assert document["error"]["fix"] == "See: deadweight evaluate --help"

@@ -61,7 +61,7 @@ def test_one_json_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert cli.run(["improve", str(log), "--out", str(out), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert {"schema", "answer", "gain", "interval", "changes", "reasons"} <= set(document)
-    assert document["schema"] == 2
+    assert document["schema"] == 3
     assert document["changes"][0]["state"] == "floor 2"
     assert dw.read_policy(out).trained_on is not None
     found = dw.improve(dw.read(log), evaluation=False)

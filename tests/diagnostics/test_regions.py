@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from deadweight.diagnostics.features import in_words, round_between
+from deadweight.diagnostics.dropping import in_words, round_between
 
 
 @pytest.fixture

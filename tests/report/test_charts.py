@@ -10,16 +10,17 @@ from evaluations import ODD, lift
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deadweight.report import Content, gather
 from deadweight.report.charts import PathChart, distribution, forest
-from deadweight.report.svg import Scale, significant, spanning, without_outliers
+from deadweight.report.markup import Scale, significant, spanning, without_outliers
+from deadweight.report.sections import in_families
+from deadweight.results import Evaluation
 
 NUMBERS = st.floats(-1e9, 1e9)
 
 
 @pytest.fixture(scope="module")
-def content() -> Content:
-    return gather(lift())
+def evaluation() -> Evaluation:
+    return lift()
 
 
 @given(st.lists(st.one_of(NUMBERS, st.sampled_from([math.inf, -math.inf, math.nan])), max_size=8))
@@ -36,22 +37,24 @@ def test_one_hopeless_interval_does_not_press_the_others_together() -> None:
 
 
 def test_an_interval_that_leaves_the_drawing_ends_in_arrows() -> None:
-    odd = gather(ODD["all weights zero"]())
-    drawn = forest(odd.estimates, odd.headline, significant)
-    endless = [row for row in odd.estimates if row.upper == math.inf]
+    odd = ODD["all weights zero"]()
+    drawn = forest(in_families(odd), odd.headline, significant)
+    endless = [name for name in odd if odd[name].interval[1] == math.inf]
     assert len(re.findall('class="arrow', drawn)) == 2 * len(endless) > 0
 
 
-def test_the_forest_tells_every_number(content: Content) -> None:
-    drawn = forest(content.estimates, content.headline, significant)
-    for row in content.estimates:
-        assert f"{row.name} {significant(row.value)}, interval {significant(row.lower)} to" in drawn
+def test_the_forest_tells_every_number(evaluation: Evaluation) -> None:
+    drawn = forest(in_families(evaluation), evaluation.headline, significant)
+    for name in evaluation:
+        lower = significant(evaluation[name].interval[0])
+        assert f"{name} {significant(evaluation[name].value)}, interval {lower} to" in drawn
 
 
-def test_marks_of_the_path_lie_within_it_in_order(content: Content) -> None:
-    assert content.path is not None
-    chart = PathChart(content.path)
-    places = [chart.places(k) for k in range(len(content.path.levels))]
+def test_marks_of_the_path_lie_within_it_in_order(evaluation: Evaluation) -> None:
+    path = evaluation.background.path
+    assert path is not None
+    chart = PathChart(path)
+    places = [chart.places(k) for k in range(len(path.levels))]
     across = [place["x"] for place in places]
     assert across == sorted(set(across))
     for place in places:
@@ -64,8 +67,9 @@ def test_marks_of_the_path_lie_within_it_in_order(content: Content) -> None:
         )
 
 
-def test_weights_have_round_powers_of_ten(content: Content) -> None:
-    ticks = re.findall(r'class="tick" text-anchor="middle">([^<]*)<', distribution(content.weights))
+def test_weights_have_round_powers_of_ten(evaluation: Evaluation) -> None:
+    drawn = distribution(evaluation.background.weights)
+    ticks = re.findall(r'class="tick" text-anchor="middle">([^<]*)<', drawn)
     assert ticks == ["10⁻¹⁰", "10⁻⁵", "1"]
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadweight.log.labels import visible
-from deadweight.report.svg import data_block, element
+from deadweight.report.markup import data_block, element
 
 
 class Collector(HTMLParser):

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 from evaluations import lift
 
-from deadweight.report import gather
-from deadweight.report.opening import meaning
-from deadweight.report.svg import significant
+from deadweight.report.markup import significant
+from deadweight.report.page import meaning
 from deadweight.results import Verdict
 
 
 def told(answer: str, interval: tuple[float, float], sound: bool = True, next_step: str | None = None) -> str:
-    content = gather(lift(), reward="euros a day")
     verdict = Verdict(answer, (), sum(interval) / 2, interval, sound, next_step)
-    return " ".join(meaning(replace(content, verdict=verdict), significant))
+    return " ".join(meaning(lift().with_changes(verdict=verdict), significant, "euros a day"))
 
 
 @pytest.mark.parametrize(

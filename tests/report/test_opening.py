@@ -9,7 +9,7 @@ import pytest
 from evaluations import lift
 
 import deadweight as dw
-from deadweight.report.opening import ONLY_IF, range_says
+from deadweight.report.page import ONLY_IF, range_says
 
 RIDES = dw.domains.stochastic_lift(7)
 LOG = RIDES.sample(1000, seed=0)

@@ -14,7 +14,7 @@ from evaluations import HOSTILE, ODD, hostile, lift, many_states
 
 import deadweight as dw
 from deadweight.log.labels import visible
-from deadweight.report import gather, render
+from deadweight.report import render
 
 VOID = {"meta", "link", "input", "line", "path", "circle", "rect", "polygon", "polyline"}
 
@@ -70,7 +70,7 @@ MADE = {"lift": lift, "hostile": hostile, **ODD}
 
 @cache
 def page(name: str) -> str:
-    return render(gather(MADE[name]()))
+    return render(MADE[name]())
 
 
 @pytest.fixture(params=MADE)
@@ -173,7 +173,7 @@ def test_hostile_labels_are_text_everywhere() -> None:
 
 def test_a_hostile_title_is_text() -> None:
     title = "</title><script>window.hacked = 1</script>"
-    tree = Tree(render(gather(ODD["equal policies"](), title)))
+    tree = Tree(render(ODD["equal policies"](), title))
     assert tree.root.all("title")[0].words() == title
     assert tree.root.all("h1")[0].words() == title
 
@@ -184,7 +184,7 @@ def test_a_path_of_another_rule_says_so() -> None:
 
 
 def test_states_are_capped_and_the_page_stays_small() -> None:
-    text = render(gather(many_states()))
+    text = render(many_states())
     states = next(
         node for node in Tree(text).root.all("table") if node.attributes.get("id") == "states-table"
     )
@@ -194,7 +194,7 @@ def test_states_are_capped_and_the_page_stays_small() -> None:
 
 
 def test_a_blend_drops_nothing_and_figures_show_what_a_row_drops() -> None:
-    words = Tree(render(gather(lift()))).root.words()
+    words = Tree(render(lift())).root.words()
     assert "states dropped as in C-WSPDIS" in words
     assert re.search(r"visited states, \d+ dropped in C-WSPDIS", words)
     assert "States droppednone in BLEND; in C-WSPDIS automatic choice" in words.replace("\n", "")
@@ -204,6 +204,6 @@ def test_a_blend_drops_nothing_and_figures_show_what_a_row_drops() -> None:
 def test_a_drop_by_hand_is_the_same_everywhere() -> None:
     problem = dw.domains.stochastic_lift(11)
     found = dw.evaluate(problem.sample(300, 0), problem.pi_e, problem.pi_b, drop=[1, 3])
-    words = Tree(render(gather(found))).root.words()
+    words = Tree(render(found)).root.words()
     assert "may drop other states" not in words
     assert "choose levels of their own" not in words

@@ -9,10 +9,9 @@ from dataclasses import replace
 import pytest
 from evaluations import lift
 
-from deadweight.diagnostics.headline_path import Level, PathContent
-from deadweight.report import gather
+from deadweight.diagnostics.dropping import Level, PathContent
+from deadweight.report.markup import significant
 from deadweight.report.sections import path_section
-from deadweight.report.svg import significant
 
 
 def level(n_dropped: int, ess: float, **more: object) -> Level:
@@ -21,7 +20,9 @@ def level(n_dropped: int, ess: float, **more: object) -> Level:
 
 def shown(*levels: Level, of_steps: bool = False) -> str:
     path = PathContent("C-WSPDIS", list(levels), len(levels) - 1, [("a", 1)], 100, 0.95, of_steps)
-    return re.sub(r"<[^>]+>", " ", path_section(replace(gather(lift()), path=path), significant))
+    table = lift()
+    table = table.with_changes(background=replace(table.background, path=path))
+    return re.sub(r"<[^>]+>", " ", path_section(table, significant))
 
 
 def test_no_weights_are_not_said_to_be_all_episodes():

@@ -8,7 +8,6 @@ import pytest
 from evaluations import ODD
 
 from deadweight.errors import DeadweightError
-from deadweight.report import write_report
 from deadweight.results.evaluation import Evaluation
 
 
@@ -30,13 +29,13 @@ def test_the_report_is_one_file(evaluation: Evaluation, tmp_path: Path) -> None:
 def test_an_older_report_is_replaced(evaluation: Evaluation, tmp_path: Path) -> None:
     target = tmp_path / "out.html"
     target.write_text("old")
-    write_report(evaluation, str(target))
+    evaluation.report(str(target))
     assert target.read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
 def test_a_folder_that_is_not_there_is_one_clear_error(evaluation: Evaluation, tmp_path: Path) -> None:
     with pytest.raises(DeadweightError, match=r"cannot be written to .*missing.*\n  Name a file in a folder"):
-        write_report(evaluation, tmp_path / "missing" / "out.html")
+        evaluation.report(tmp_path / "missing" / "out.html")
 
 
 def test_a_failure_leaves_what_was_there(
@@ -50,12 +49,12 @@ def test_a_failure_leaves_what_was_there(
 
     monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(DeadweightError, match="No space left on device"):
-        write_report(evaluation, target)
+        evaluation.report(target)
     assert target.read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
 
 
 def test_a_folder_in_the_place_of_the_file_is_one_clear_error(evaluation: Evaluation, tmp_path: Path) -> None:
     with pytest.raises(DeadweightError, match="cannot be written"):
-        write_report(evaluation, tmp_path)
+        evaluation.report(tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 import gzip
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -21,6 +22,7 @@ import deadweight as dw
 from deadweight.errors import DataError, DeadweightError
 from deadweight.results.saved import Result
 
+SCHEMA_2 = Path(__file__).with_name("schema2")
 LABELS: dict[str, list[Any]] = {
     "text": ["a", 'q"uote', "line\nbreak", "\u202e", "$float"],
     "whole numbers": [-5, 3, 10**12, 7, 2],
@@ -57,7 +59,7 @@ def test_a_table_comes_back_as_it_was(name: str, tmp_path: Path) -> None:
     back = again(found, tmp_path)
     assert back.to_dict() == found.to_dict()
     assert json.loads(json.dumps(found.to_dict(), allow_nan=False)) == found.to_dict()
-    assert found.to_dict()["schema"] == 2
+    assert found.to_dict()["schema"] == 3
     assert str(back) == str(found)
     assert same(found, back)
 
@@ -112,18 +114,24 @@ def test_a_label_that_json_cannot_hold_is_one_clear_error(tmp_path: Path) -> Non
         ("[1, 2]", "not a result"),
         ('{"a": 1}', "not a result"),
         ("state,action\n1,2\n", "not a result"),
-        ('{"schema": 2, "type": "Path", "result": {}}', "not a result"),
-        ('{"schema": 2, "type": "Interval", "result": {}}', "not a result"),
+        ('{"schema": 3, "type": "Path", "result": {}}', "not a result"),
+        ('{"schema": 3, "type": "Interval", "result": {}}', "not a result"),
         ('{"schema": 1, "type": "Evaluation", "result": {}}', "not a result"),
-        ('{"schema": 3, "type": "Evaluation", "result": {}}', "newer version"),
         ('{"schema": 2, "type": "Evaluation", "result": {}}', "damaged"),
-        ('{"schema": 2, "type": "Evaluation"}', "damaged"),
+        ('{"schema": 2, "type": "Evaluation", "result": []}', "damaged"),
         (
-            '{"schema": 2, "type": "Verdict", "result": {"answer": {"$type": "os.system", "fields": {}}}}',
+            '{"schema": 2, "type": "Verdict", "result": {"a": {"$type": "Background", "fields": {}}}}',
             "damaged",
         ),
-        ('{"schema": 2, "type": "Verdict", "result": {"answer": {"$call": "os.system"}}}', "damaged"),
-        ('{"schema": 2, "type": "Verdict", "result": {"system": 1}}', "damaged.*has no system"),
+        ('{"schema": 4, "type": "Evaluation", "result": {}}', "newer version"),
+        ('{"schema": 3, "type": "Evaluation", "result": {}}', "damaged"),
+        ('{"schema": 3, "type": "Evaluation"}', "damaged"),
+        (
+            '{"schema": 3, "type": "Verdict", "result": {"answer": {"$type": "os.system", "fields": {}}}}',
+            "damaged",
+        ),
+        ('{"schema": 3, "type": "Verdict", "result": {"answer": {"$call": "os.system"}}}', "damaged"),
+        ('{"schema": 3, "type": "Verdict", "result": {"system": 1}}', "damaged.*has no system"),
     ],
 )
 def test_what_is_not_a_saved_result(text: str, message: str, tmp_path: Path) -> None:
@@ -136,7 +144,7 @@ def test_what_is_not_a_saved_result(text: str, message: str, tmp_path: Path) -> 
 def _nested(opening: str, closing: str, depth: int) -> str:
     """A saved table one field of which is nested so deeply."""
     inner = opening * depth + "1" + closing * depth
-    return f'{{"schema":2,"type":"Evaluation","result":{{"conventions":{inner}}}}}'
+    return f'{{"schema":3,"type":"Evaluation","result":{{"conventions":{inner}}}}}'
 
 
 ODD_JSON: dict[str, Callable[[str], str | bytes]] = {
@@ -153,8 +161,8 @@ ODD_JSON: dict[str, Callable[[str], str | bytes]] = {
     ),
     "a key twice": lambda text: text.replace('"longest":', '"longest":1,"longest":', 1),
     "two documents": lambda text: text + text,
-    "a list for the result": lambda text: '{"schema":2,"type":"Evaluation","result":[]}',
-    "a schema that is no number": lambda text: text.replace('"schema":2', '"schema":"2"', 1),
+    "a list for the result": lambda text: '{"schema":3,"type":"Evaluation","result":[]}',
+    "a schema that is no number": lambda text: text.replace('"schema":3', '"schema":"3"', 1),
     "a list for the type": lambda text: text.replace('"Evaluation"', '["Evaluation"]', 1),
     "a byte order mark": lambda text: "\ufeff" + text,
     "two bytes a letter": lambda text: text.encode("utf-16"),
@@ -238,8 +246,8 @@ def test_a_table_is_loaded_where_no_log_ever_was(tmp_path: Path) -> None:
 
 def test_a_table_of_the_former_mix_can_be_read(tmp_path: Path) -> None:
     """Its mix had an estimate with a drop in it, other fields, and a flag that there is no more."""
-    table = lift()
-    document = json.loads(table.save(tmp_path / "table.json").read_text())
+    table = dw.load(SCHEMA_2 / "evaluation.json")
+    document = json.loads((SCHEMA_2 / "evaluation.json").read_text())
     estimates = document["result"]["estimates"]
     estimate = next(one["fields"] for one in estimates.values() if one["fields"]["blend"] is not None)
     mix = estimate["blend"]["fields"]
@@ -266,6 +274,51 @@ def test_a_table_of_the_former_mix_can_be_read(tmp_path: Path) -> None:
     assert again.to_dict() == found.to_dict()
     assert "BLEND" in str(found)
     assert "WDRSIS cross-fitted" in found.report(tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize("name", ["evaluation", "features", "comparison", "improvement"])
+def test_a_file_of_schema_2_loads_and_is_shown_like_the_same_result_of_today(
+    name: str, tmp_path: Path
+) -> None:
+    saved = json.loads((SCHEMA_2 / f"{name}.json").read_text())
+    assert saved["schema"] == 2
+    found = dw.load(SCHEMA_2 / f"{name}.json")
+    back = again(found, tmp_path)
+    assert back.to_dict() == found.to_dict()
+    assert same(found, back)
+    pages = [each.report(tmp_path / "page.html", reward="euros").read_text() for each in (found, back)]
+    assert pages[0] == pages[1]
+    assert str(found) in str(back)
+
+
+def test_what_a_file_of_schema_2_says_of_states_and_weights_is_kept(tmp_path: Path) -> None:
+    saved = json.loads((SCHEMA_2 / "evaluation.json").read_text())["result"]["background"]["fields"]
+    background = dw.load(SCHEMA_2 / "evaluation.json").background
+    rows = [row["fields"] for row in saved["states"]["fields"]["rows"]]
+    assert [{"label": row.pop("state"), **row} for row in background.states.rows()] == rows
+    assert background.n_dropped == saved["states"]["fields"]["n_dropped"] > 0
+    shown = saved["weights"]["fields"]
+    for side, report, counts in zip(
+        ("before", "after"), background.weights.reports, background.weights.counts, strict=True
+    ):
+        summary = shown[side]["fields"]
+        assert counts == summary["counts"]
+        assert report.ess_steps.tolist() == summary["ess_steps"]
+        assert (report.ess, report.zero_weight_share) == (summary["ess"], summary["zero_share"])
+        assert report.n_episodes == shown["n_episodes"]
+        assert report.dropped_mean is None
+        assert np.isnan(report.kept_visits)
+
+
+def test_a_page_of_a_file_of_schema_2_is_that_of_the_evaluation_made_again(tmp_path: Path) -> None:
+    """The states as they are drawn: numbers of estimates may change with a release, these do not."""
+    problem = dw.domains.stochastic_lift(7)
+    made = dw.evaluate(problem.sample(200, seed=0), problem.pi_e, problem.pi_b)
+    found = dw.load(SCHEMA_2 / "evaluation.json")
+    pages = [each.report(tmp_path / "page.html").read_text() for each in (made, found)]
+    sections = [re.search('<section id="states".*?</section>', page, re.DOTALL)[0] for page in pages]
+    assert sections[0] == sections[1]
+    assert sections[0].count("<tr>") == 1 + len(found.background.states)
 
 
 def test_a_field_that_no_version_had_is_refused(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import re
 import pytest
 
 import deadweight as dw
-from deadweight.report.svg import values_like
+from deadweight.report.markup import values_like
 
 
 def _log(unit: float) -> dw.Trajectories:

@@ -39,7 +39,7 @@ def test_the_command_prints_one_document(files, tmp_path):
     made = run(files, "--json", "--report", str(tmp_path / "r.html"))
     assert made.exit_code == 0
     document = json.loads(made.stdout)
-    assert document["schema"] == 2
+    assert document["schema"] == 3
     assert document["ranking"] == ["good", "bad"]
     assert document["recommendation"] == "good"
     assert (tmp_path / "r.html").exists()

@@ -69,7 +69,7 @@ def test_workers_and_parts_change_nothing(lift: dw.domains.Problem) -> None:
 
 def test_is_data(improved: dw.Improvement, tmp_path: Path) -> None:
     document = improved.to_dict()
-    assert document["schema"] == 2
+    assert document["schema"] == 3
     assert {"answer", "gain", "interval", "interval_about", "changes", "reasons"} <= set(document)
     json.dumps(document, allow_nan=False)
     again = dw.load(improved.save(tmp_path / "improved.json"))

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from deadweight._version import SCHEMA
 from deadweight.cli.failures import File, finish, refuse
 from deadweight.cli.log_options import Invocation, assume, check_behaviour, check_file
-from deadweight.cli.output import SCHEMA, out_json, tell, tell_words
+from deadweight.cli.output import out_json, tell, tell_words
 from deadweight.errors import DeadweightError, OptionError, how_many
 from deadweight.io.doctor import METADATA, Diagnosis, Mended, examine, mend
 from deadweight.io.doctor_labels import NO_BEHAVIOUR

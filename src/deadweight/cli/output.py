@@ -17,11 +17,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from deadweight._version import SCHEMA
 from deadweight.errors import printable
 
 NAME = "deadweight"
-SCHEMA = 2
-"""Version of all JSON documents."""
 COMMANDS = ("Run: ", "See: ")
 """What a line begins with that is to be pasted."""
 

@@ -1,4 +1,4 @@
-"""Background: what stands behind the numbers of an evaluation, as plain values that a report can show.
+"""Background: what a report shows beside the estimates and the verdict of an evaluation, as plain data.
 
 It is made with the evaluation, in one pass over the log beside those of the estimates and the path of
 dropping, so that a report can be written where the log is no longer at hand. What grows with the number of
@@ -8,8 +8,8 @@ states or of steps is cut to what a page shows.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -17,9 +17,14 @@ import numpy as np
 
 from deadweight.answers.answering import Answers
 from deadweight.answers.student_t import per_episode
-from deadweight.diagnostics.features import FeaturesContent, features_content
-from deadweight.diagnostics.headline_path import PATH_OF, PathContent, path_content
-from deadweight.diagnostics.states import state_report_of, support_of
+from deadweight.diagnostics.dropping import (
+    PATH_OF,
+    FeaturesContent,
+    PathContent,
+    features_content,
+    path_content,
+)
+from deadweight.diagnostics.states import StateReport, state_report_of, support_of
 from deadweight.diagnostics.weight_report import WeightReport, WeightSums, weight_report, weight_sums
 from deadweight.estimators.product import Summed
 from deadweight.log.labels import visible
@@ -33,8 +38,7 @@ from deadweight.sums.summaries import Kish
 from deadweight.sums.weighting import Weighting
 from deadweight.typing import FloatArray, IntArray
 
-# --------------------------------------------------------------------------------------------------------
-# The one pass behind a background: weights before and after dropping, returns, lengths, rewards.
+saved(WeightReport)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,16 +50,8 @@ class Episodes:
     lowest: float
     highest: float
 
-    @classmethod
-    def of(cls, gamma: float, block: Block) -> Episodes:
-        """Of a block."""
-        rewards, alive = block.paid, True if block.alive is None else block.alive
-        lowest = float(np.min(rewards, where=alive, initial=np.inf))
-        highest = float(np.max(rewards, where=alive, initial=-np.inf))
-        return cls(block.returns(gamma), block.lengths, lowest, highest)
-
     def merge(self, other: Episodes) -> Episodes:
-        """Of the episodes of both."""
+        """The sums of the episodes of both."""
         return Episodes(
             np.concatenate([self.returns, other.returns]),
             np.concatenate([self.lengths, other.lengths]),
@@ -65,60 +61,37 @@ class Episodes:
 
 
 @dataclass(frozen=True, eq=False)
-class LogSums:
-    """What the pass found: of the episodes, of plain weights and, where anything is dropped, of kept ones."""
+class _Weights:
+    """The two sums behind a weight report, side by side."""
 
-    episodes: Episodes
-    weights: list[tuple[WeightSums, Kish]]
-    weightings: list[Weighting]
+    sums: WeightSums
+    kish: Kish
+
+    def merge(self, other: _Weights) -> _Weights:
+        """The sums of the episodes of both."""
+        return _Weights(self.sums.merge(other.sums), self.kish.merge(other.kish))
 
 
 @dataclass(frozen=True, eq=False)
-class _OfLog:
-    """What a background sums of a log besides weights."""
+class _Sums:
+    """The sums of episodes under a discount, or of weights."""
 
-    gamma: float
+    of: float | Weighting
+    summarise: Callable[[Block], Any]
 
     @property
     def key(self) -> Hashable:
-        """One for each discount."""
-        return ("background", self.gamma)
-
-    def summarise(self, block: Block) -> Episodes:
-        """Of a block."""
-        return Episodes.of(self.gamma, block)
-
-
-@dataclass(frozen=True, eq=False)
-class _OfWeights:
-    """What a background sums of weights."""
-
-    weighting: Weighting
-
-    @property
-    def key(self) -> Hashable:
-        """One for each weighting."""
-        return ("background", self.weighting)
-
-    def summarise(self, block: Block) -> Side:
-        """Of a block."""
-        return Side(tuple(weight_sums(self.weighting, block)))
-
-
-@dataclass(frozen=True, eq=False)
-class Side:
-    """Several sums side by side; they merge."""
-
-    sums: tuple[Any, ...]
-
-    def merge(self, other: Side) -> Side:
-        """Each with its like."""
-        return Side(tuple(a.merge(b) for a, b in zip(self.sums, other.sums, strict=True)))
+        return ("background", self.of)
 
 
 def background_sums(question: Question, drop: Drop) -> list[Summed]:
-    """What is to be summed; `drop` is that of the headline."""
-    return [_OfLog(question.gamma), *map(_OfWeights, _weightings(question, drop))]
+    """The sums of the episodes, of plain weights and, where anything is dropped, of kept ones.
+
+    `drop` is that of the headline.
+    """
+    gamma = question.gamma
+    sums = [_Sums(of, partial(_weights, of)) for of in _weightings(question, drop)]
+    return [_Sums(gamma, partial(_episodes, gamma)), *sums]
 
 
 def _weightings(question: Question, drop: Drop) -> list[Weighting]:
@@ -126,16 +99,18 @@ def _weightings(question: Question, drop: Drop) -> list[Weighting]:
     return [kept.undropped, *([] if kept.drop is None else [kept])]
 
 
-def log_sums(question: Question, drop: Drop) -> LogSums:
-    """The sums of a question; made in a pass of their own where they are not there yet."""
-    wanted, answers = background_sums(question, drop), Answers(question, ())
-    answers.sum(wanted)
-    episodes, *weights = (answers.found(one) for one in wanted)
-    return LogSums(episodes, [one.sums for one in weights], _weightings(question, drop))
+def _episodes(gamma: float, block: Block) -> Episodes:
+    rewards, alive = block.paid, True if block.alive is None else block.alive
+    lowest = float(np.min(rewards, where=alive, initial=np.inf))
+    highest = float(np.max(rewards, where=alive, initial=-np.inf))
+    return Episodes(block.returns(gamma), block.lengths, lowest, highest)
 
 
-# --------------------------------------------------------------------------------------------------------
-# The weights of a report: before and after dropping, over episodes and over steps.
+def _weights(weighting: Weighting, block: Block) -> _Weights:
+    return _Weights(*weight_sums(weighting, block))
+
+
+# --- Weights
 
 BINS = 32
 MOST_STEPS = 120
@@ -143,81 +118,43 @@ MOST_STEPS = 120
 
 @saved
 @dataclass(frozen=True)
-class WeightSummary:
-    """One set of weights, plain or with the drop.
-
-    Attributes:
-      ess, largest_share, pareto_k, mean, mean_z, zero_share: of the final weights of the episodes.
-      ess_steps: at the steps of `WeightsContent.steps`.
-      counts: episodes in each bin of `WeightsContent.edges`.
-    """
-
-    ess: float
-    largest_share: float
-    pareto_k: float
-    mean: float
-    mean_z: float
-    zero_share: float
-    ess_steps: list[float]
-    counts: list[int]
-
-
-@saved
-@dataclass(frozen=True)
 class WeightsContent:
-    """Weights before and after dropping; `after` is None when nothing is dropped.
+    """Weights before and after dropping.
 
     Attributes:
-      steps: step numbers, from 1, at which the effective sample size is shown.
-      edges: bin edges, in powers of ten of the weight.
-      n_episodes: size of the log.
+      steps: step numbers, from 1, of which the reports have `ess_steps`.
+      edges: bin edges, in powers of ten of the weight of an episode.
+      reports: of all weights kept and, where something is dropped, of those that are left. Files of schema 2
+        do not have all of their fields.
+      counts: of each report, episodes in each bin.
     """
 
     steps: list[int]
     edges: list[float]
-    before: WeightSummary
-    after: WeightSummary | None
-    n_episodes: int
+    reports: list[WeightReport]
+    counts: list[list[int]]
 
 
-def weights_content(question: Question, sums: LogSums) -> WeightsContent:
+def weights_content(question: Question, sums: dict[Weighting, _Weights]) -> WeightsContent:
     """Plain weights, and those of the drop where it drops anything."""
-    powers = [each.log_b / math.log(10) for each, _ in sums.weights]
-    edges = _edges(np.concatenate(powers))
-    steps = np.unique(
-        np.linspace(1, question.horizon, min(question.horizon, MOST_STEPS)).round().astype(np.int64)
-    )
-    before, *after = (
-        _summary(weight_report(question, weighting, *each), own, steps, edges)
-        for weighting, each, own in zip(sums.weightings, sums.weights, powers, strict=True)
-    )
-    return WeightsContent(steps.tolist(), edges.tolist(), before, after[0] if after else None, question.n)
-
-
-def _edges(powers: FloatArray) -> FloatArray:
-    """Bin edges that hold every positive weight, at least a tenth of a power wide in all."""
-    finite = powers[np.isfinite(powers)]
-    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
-    if high - low < 0.1:
-        low, high = low - 0.5, high + 0.5
-    return np.linspace(low, high, BINS + 1)
-
-
-def _summary(report: WeightReport, powers: FloatArray, steps: IntArray, edges: FloatArray) -> WeightSummary:
-    return WeightSummary(
-        ess=report.ess,
-        largest_share=report.largest_share,
-        pareto_k=report.pareto_k,
-        mean=report.mean,
-        mean_z=report.mean_z,
-        zero_share=report.zero_weight_share,
-        ess_steps=report.ess_steps[steps - 1].tolist(),
-        counts=np.histogram(powers[np.isfinite(powers)], edges)[0].tolist(),
+    horizon = question.horizon
+    steps = np.unique(np.linspace(1, horizon, min(horizon, MOST_STEPS)).round().astype(np.int64))
+    powers = [side.sums.log_b / math.log(10) for side in sums.values()]
+    powers = [logs[np.isfinite(logs)] for logs in powers]
+    # Edges hold every positive weight, and are at least a tenth of a power apart in all.
+    together = np.concatenate([*powers, [] if any(map(len, powers)) else [0.0]])
+    low, high = float(together.min()), float(together.max())
+    edges = np.linspace(*((low, high) if high - low >= 0.1 else (low - 0.5, high + 0.5)), BINS + 1)
+    reports = [weight_report(question, of, side.sums, side.kish) for of, side in sums.items()]
+    return WeightsContent(
+        steps.tolist(),
+        edges.tolist(),
+        [replace(report, ess_steps=report.ess_steps[steps - 1]) for report in reports],
+        [np.histogram(logs, edges)[0].tolist() for logs in powers],
     )
 
 
-# --------------------------------------------------------------------------------------------------------
-# The old policies of a report: what each has made of the log, and how much of it the new policy can use.
+# --- Data
 
 
 @saved
@@ -243,21 +180,18 @@ class OldPolicyRow:
 
 def old_policy_rows(question: Question) -> tuple[OldPolicyRow, ...]:
     """One for each old policy; none where there is one only, or the ids of a stored log are not read."""
-    found = question.old_policies
-    if len(found) < 2 or not question.parts.has_behaviour_ids:
+    policies = question.old_policies
+    if len(policies) < 2 or not question.parts.has_behaviour_ids:
         return ()
-    ids = tuple(one.id for one in found)
-    member, weights = per_episode(question, partial(_final_logs, Weighting(question.pair), ids))
+    ids = tuple(old.id for old in policies)
+    member, logs = per_episode(question, partial(_final_logs, Weighting(question.pair), ids))
     return tuple(
         OldPolicyRow(
-            one.id,
-            one.episodes,
-            one.share,
-            one.mean_return,
-            _ess(weights[member == j]),
-            one.drift if one.drifted else "",
+            *(old.id, old.episodes, old.share, old.mean_return),
+            ess=_ess(logs[member == j]),
+            drift=old.drift if old.drifted else "",
         )
-        for j, one in enumerate(found)
+        for j, old in enumerate(policies)
     )
 
 
@@ -273,9 +207,6 @@ def _ess(logs: FloatArray) -> float:
     weights = np.exp(logs - logs.max())
     return float(weights.sum() ** 2 / np.square(weights).sum())
 
-
-# --------------------------------------------------------------------------------------------------------
-# The data card of a report: what was logged, and what is known about the two policies.
 
 QUARTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
@@ -313,9 +244,9 @@ class DataCard:
     old_policies: tuple[OldPolicyRow, ...] = ()
 
 
-def data_card(question: Question, sums: LogSums) -> DataCard:
+def data_card(question: Question, episodes: Episodes) -> DataCard:
     """The card of the log that a question is about."""
-    pair, episodes, labelled = question.pair, sums.episodes, question.parts.has_states
+    pair, labelled = question.pair, question.parts.has_states
     return DataCard(
         episodes=question.n,
         steps=int(episodes.lengths.sum()),
@@ -335,8 +266,7 @@ def data_card(question: Question, sums: LogSums) -> DataCard:
     )
 
 
-# --------------------------------------------------------------------------------------------------------
-# The conventions of a report: choices that change the numbers, in words.
+# --- Conventions
 
 FINISHED = {
     "absorb": "stay in every normaliser with their last weight",
@@ -368,31 +298,26 @@ RANDOM = ("bootstrap", "bca")
 def conventions(question: Question, headline: Estimate, shown: str) -> list[tuple[str, str]]:
     """(what, which) of every choice behind the numbers; `shown` says what is dropped in figures."""
     options, kind = question.options, headline.interval_kind
-    found = [
+    # A blend drops nothing; what the other rows drop is shown by one of them.
+    beside = "" if headline.blend is None else f"none in {headline.name}; in {PATH_OF} "
+    interval = "none was asked for"
+    if kind is not None:
+        interval = f"{kind}, {100 * headline.level:.3g} % confidence: {INTERVALS[kind]}"
+    seed = ("Seed", "not used: no step of this evaluation is random")
+    choices = [
         ("Discount (gamma)", f"{question.discount:g}"),
         ("Finished episodes", f"{options.finished}: they {FINISHED[options.finished]}"),
         ("Ends of episodes", _ends(question)),
         ("Actions never logged in a state", _unseen(question)),
-        ("States dropped", _beside(headline) + visible(shown, LONGEST_RULE)),
+        ("States dropped", beside + visible(shown, LONGEST_RULE)),
+        ("Interval", interval),
+        ("Seed of the bootstrap", str(options.seed)) if kind in RANDOM else seed,
     ]
-    if kind is None:
-        found.append(("Interval", "none was asked for"))
-    else:
-        found.append(("Interval", f"{kind}, {100 * headline.level:.3g} % confidence: {INTERVALS[kind]}"))
-    if kind in RANDOM:
-        found.append(("Seed of the bootstrap", str(options.seed)))
-    else:
-        found.append(("Seed", "not used: no step of this evaluation is random"))
     if question.cut_weights is not None:
-        found.append(("Cut episodes", question.cut_weights.sentence))
+        choices.append(("Cut episodes", question.cut_weights.sentence))
     if options.return_range is not None:
-        found.append(("Possible returns", "{:g} to {:g}".format(*options.return_range)))
-    return found
-
-
-def _beside(headline: Estimate) -> str:
-    """A blend drops nothing; what the other rows drop is shown by one of them."""
-    return "" if headline.blend is None else f"none in {headline.name}; in {PATH_OF} "
+        choices.append(("Possible returns", "{:g} to {:g}".format(*options.return_range)))
+    return choices
 
 
 def _ends(question: Question) -> str:
@@ -410,57 +335,10 @@ def _unseen(question: Question) -> str:
     return f"{question.options.unseen}: in the model they {UNSEEN[question.options.unseen]}"
 
 
-# --------------------------------------------------------------------------------------------------------
-# The states of a report: what each costs in variance, and what dropping it costs in bias.
-
-MOST_STATES = 200
-
-
-@saved
-@dataclass(frozen=True)
-class StateRow:
-    """One visited state; see `deadweight.diagnostics.states.StateReport`."""
-
-    label: str
-    visits: int
-    chi2: float
-    variance_cost: float
-    bias: float
-    gap: float
-    dropped: bool
-
-
-@saved
-@dataclass(frozen=True)
-class StatesContent:
-    """The states with the highest variance cost, how many are left out, and how many are dropped in all."""
-
-    rows: list[StateRow]
-    left_out: int
-    n_dropped: int
-
-
-def states_content(question: Question, drop: Drop) -> StatesContent:
-    """The state report of a question with pi_e for all actions and a drop of states."""
-    report = state_report_of(question, drop)
-    rows = [
-        StateRow(
-            visible(row["state"]),
-            row["visits"],
-            row["chi2"],
-            row["variance_cost"],
-            row["bias"],
-            row["gap"],
-            row["dropped"],
-        )
-        for row in report.rows()[:MOST_STATES]
-    ]
-    return StatesContent(rows, max(0, len(report.labels) - MOST_STATES), int(report.dropped.sum()))
-
-
-# --------------------------------------------------------------------------------------------------------
+# --- All of it
 
 CONFIDENCE = 0.95
+MOST_STATES = 200
 
 
 @saved
@@ -468,34 +346,50 @@ CONFIDENCE = 0.95
 class Background:
     """What a report shows beside the estimates and the verdict.
 
-    `path` and `states` are None where the log cannot give them; `without_states` then says why.
+    Attributes:
+      data: facts about the log.
+      weights: before and after dropping.
+      path: an estimator at each level of dropping.
+      states: those with the highest variance cost, with labels as text.
+      without_states: why there is no path, or no list of states.
+      conventions: (what, which) of every choice that changes the numbers.
+      confidence: level of the intervals.
+      features: of a log without labels of states.
+      n_dropped: how many visited states are dropped, whether `states` has them or not.
     """
 
     data: DataCard
     weights: WeightsContent
     path: PathContent | None
-    states: StatesContent | None
+    states: StateReport | None
     without_states: str
     conventions: list[tuple[str, str]]
     confidence: float
     features: FeaturesContent | None = None
+    n_dropped: int = 0
 
 
 def background_of(question: Question, headline: Estimate, drop: Drop) -> Background:
     """The background of a table whose headline has this drop."""
     confidence = headline.level if headline.interval is not None else CONFIDENCE
-    all_actions = question.has_values
-    of_states = all_actions and question.parts.has_states and drop.steps is None
-    sums = log_sums(question, drop)
+    all_actions, labelled = question.has_values, question.parts.has_states
+    answers, wanted = Answers(question, ()), background_sums(question, drop)
+    answers.sum(wanted)  # those that are not there yet
+    episodes, *weights = map(answers.found, wanted)
+    sums = dict(zip(_weightings(question, drop), weights, strict=True))
+    data, shown = data_card(question, episodes), weights_content(question, sums)
+    path = path_content(question, confidence) if all_actions else None
+    report = state_report_of(question, drop) if all_actions and labelled and drop.steps is None else None
     return Background(
-        data=data_card(question, sums),
-        weights=weights_content(question, sums),
-        path=path_content(question, confidence) if all_actions else None,
-        states=states_content(question, drop) if of_states else None,
-        without_states=_why_not(all_actions, question.parts.has_states),
+        data=data,
+        weights=shown,
+        path=path,
+        states=None if report is None else report.listed(MOST_STATES),
+        without_states=_why_not(all_actions, labelled),
         conventions=conventions(question, headline, drop.origin),
         confidence=confidence,
         features=features_content(question),
+        n_dropped=0 if report is None else int(report.dropped.sum()),
     )
 
 
@@ -508,6 +402,3 @@ def _why_not(all_actions: bool, labelled: bool) -> str:
         "The log holds the evaluation policy for the actions taken only. What a state costs, and what "
         "happens when it is dropped, can be said when the policy is known for all actions."
     )
-
-
-__all__ = ["Background", "background_of"]

@@ -1,13 +1,24 @@
-r"""The state report: what each state costs in variance, and what dropping it would cost in bias.
+r"""What each state costs in variance, what dropping it costs in bias, and which actions the log never shows.
 
-A state is worth dropping when its variance cost is high and its bias small. The bias of a drop D is the sum
-of its states' contributions
+A state is worth dropping when its variance cost is high and its bias small. The variance cost is by how much
+dropping the state alone shrinks the second moment of the weight,
+
+.. math:: c(s) = \log E[B^2] - \log E[B^2 \text{ with } s \text{ dropped}], \qquad
+   u_t(s) = \sum_a \pi_b(a|s) k(s, a)^2 \sum_{s'} P(s'|s, a) u_{t+1}(s')
+
+with u = 1 at the end and E[B^2] = sum_s d0(s) u_0(s), by dynamic programming in the fitted model. It ranks
+states nearly perfectly; decompositions of the logged weights fail on heavy tails.
+
+The bias of a drop D is the sum of its states' contributions
 
 .. math:: -\sum_t \gamma^t d_t(s) \, \delta_t(s), \qquad
    \delta_t(s) = \sum_a (\pi_e(a|s) - \pi_b(a|s)) \, Q_t(s, a)
 
 with d_t the state distribution of mu_D, the policy equal to pi_b in D and to pi_e elsewhere: exactly the
 model's V(mu_D) - V(pi_e). For a state that is not dropped it is what it would add, to first order.
+
+Support is about actions of pi_e in visited states in which they were never logged. Importance weights cannot
+correct for what was never tried: its effect is unknown, and estimates leave that probability out.
 """
 
 from __future__ import annotations
@@ -31,21 +42,12 @@ from deadweight.negligible.rules import states_by_rule
 from deadweight.question.asked import read_options
 from deadweight.question.drops import Drop, drop_of
 from deadweight.question.question import Policy, Question, ask
-from deadweight.results.shown import frame, html_table, key_beside, new_figure
+from deadweight.results.saved import saved
+from deadweight.results.shown import frame, html_table, key_beside, new_figure, text_table
 from deadweight.tools.arithmetic import freeze_fields, sums_by, table_number
 from deadweight.tools.limits import one_blas_thread
 from deadweight.typing import BoolArray, FloatArray, IntArray
 from deadweight.values.until_end import occupancy
-
-# --------------------------------------------------------------------------------------------------------
-# The variance cost of each state: by how much dropping it alone shrinks the second moment of the weight.
-#
-# .. math:: c(s) = \log E[B^2] - \log E[B^2 \text{ with } s \text{ dropped}], \qquad
-#    u_t(s) = \sum_a \pi_b(a|s) k(s, a)^2 \sum_{s'} P(s'|s, a) u_{t+1}(s')
-#
-# with u = 1 at the end and E[B^2] = sum_s d0(s) u_0(s), by dynamic programming in the fitted model. Dropping
-# s changes one row of the recursion, so that all states are done together, one column each. Ranks states
-# nearly perfectly; decompositions of the logged weights fail on heavy tails.
 
 # Columns of the recursion at a time: (states x columns) doubles.
 CHUNK_CELLS = 1 << 21
@@ -57,6 +59,8 @@ def variance_costs(
     model: TabularMDP, pi_e: FloatArray, pi_b: FloatArray, horizon: int, wanted: IntArray
 ) -> FloatArray:
     """c(s) of the wanted states, with nothing else dropped.
+
+    Dropping s changes one row of the recursion, so that all states are done together, one column each.
 
     Args:
       model: the MDP, fitted or known.
@@ -72,27 +76,28 @@ def variance_costs(
     costs = np.zeros(len(wanted))
     size = max(1, CHUNK_CELLS // (model.n_states + 1))
     for lo in range(0, len(columns), size):
-        some = columns[lo : lo + size]
+        chunk = columns[lo : lo + size]
         with one_blas_thread():
-            second = _log_second_moments(squared, plain[wanted[some]], wanted[some], model.d0, horizon)
-        costs[some] = second[0] - second[1:]
+            second = _log_second_moments(squared, plain[wanted[chunk]], wanted[chunk], model.d0, horizon)
+        costs[chunk] = second[0] - second[1:]
     return costs
 
 
 def _log_second_moments(
     squared: Any, plain: Any, states: IntArray, d0: FloatArray, horizon: int
 ) -> FloatArray:
-    """log E[B^2] with nothing dropped, and then with each of the states dropped alone.
+    """log E[B^2] with nothing dropped, and then with each of the (X,) states dropped alone.
 
-    Args:
-      squared: (S, S + 1) the recursion where nothing is dropped.
-      plain: (X, S + 1) its rows in the states where they are dropped.
-      states: (X,).
+    `squared`, (S, S + 1), is the recursion where nothing is dropped; `plain`, (X, S + 1), has its rows in the
+    states where they are dropped.
     """
     number = np.arange(len(states))
     u = np.ones((squared.shape[0] + 1, 1 + len(states)))  # the last row is termination
     scale = np.zeros(u.shape[1])  # u is in units of exp(scale)
-    at_once = _steps_in_range(squared)
+    # After so many steps numbers of at most 1 are still far from leaving the range of doubles.
+    growth = np.asarray(squared.sum(axis=1))
+    power = float(np.abs(np.log2(growth[growth > 0])).max(initial=1.0))
+    at_once = max(1, min(MOST_AT_ONCE, int(RANGE / power)))
     for t in range(horizon):
         following = squared @ u
         following[states, 1 + number] = _diagonal(plain, u[:, 1:])
@@ -106,33 +111,26 @@ def _log_second_moments(
     return second
 
 
-def _steps_in_range(squared: Any) -> int:
-    """Steps after which numbers of at most 1 are still far from leaving the range of doubles."""
-    rows = np.asarray(squared.sum(axis=1))
-    power = float(np.abs(np.log2(rows[rows > 0])).max(initial=1.0))
-    return max(1, min(MOST_AT_ONCE, int(RANGE / power)))
-
-
 def _diagonal(rows: Any, u: FloatArray) -> FloatArray:
     """(X,) the product of each row with the column of the same number."""
     if isinstance(rows, np.ndarray):
-        found: FloatArray = np.einsum("xs,sx->x", rows, u)
-        return found
+        products: FloatArray = np.einsum("xs,sx->x", rows, u)
+        return products
     column = np.repeat(np.arange(u.shape[1]), np.diff(rows.indptr))
     return sums_by(column, rows.data * u[rows.indices, column], u.shape[1])
 
-
-# --------------------------------------------------------------------------------------------------------
 
 # States that are named in a figure, and rows of a table in a notebook.
 MOST_NAMED, MOST_SHOWN = 12, 30
 # Pixels between two names, across and along.
 ROOM = (60.0, 16.0)
 COLUMNS = ("state", "visits", "chi2", "variance_cost", "bias", "gap", "dropped")
+HEADINGS = tuple(name.replace("_", " ") for name in COLUMNS)
 # A rule that depends on the estimator chooses for this one.
 RULE_FOR = "WSPDIS"
 
 
+@saved
 @dataclass(frozen=True, eq=False)
 class StateReport:
     """One entry for each visited state, dearest in variance first.
@@ -169,6 +167,11 @@ class StateReport:
     def total_bias(self) -> float:
         """Bias of the drop in the model, V(mu_D) - V(pi_e)."""
         return float(self.bias[self.dropped].sum())
+
+    def listed(self, n: int) -> StateReport:
+        """The n states with the highest variance cost, their labels as text on one line."""
+        columns = {name: column[:n] for name, column in vars(self).items()}
+        return StateReport(**{**columns, "labels": [visible(label) for label in columns["labels"]]})
 
     def rows(self) -> list[dict[str, Any]]:
         """Plain Python values, one dictionary a state."""
@@ -208,11 +211,9 @@ class StateReport:
         return named
 
     def _repr_html_(self) -> str:
-        headings = [name.replace("_", " ") for name in COLUMNS]
-        shown = self.cells()[:MOST_SHOWN]
         more = [f"And {len(self) - MOST_SHOWN:,} more."] if len(self) > MOST_SHOWN else []
         title = f"{len(self):,} states, dearest in variance first; {int(self.dropped.sum()):,} dropped"
-        return html_table(headings, shown, title, more)
+        return html_table(HEADINGS, self.cells()[:MOST_SHOWN], title, more)
 
     def cells(self) -> list[list[str]]:
         """The table as text, one list a state."""
@@ -234,12 +235,7 @@ class StateReport:
         return len(self.labels)
 
     def __str__(self) -> str:
-        rows = [[name.replace("_", " ") for name in COLUMNS], *self.cells()]
-        widths = [max(len(row[j]) for row in rows) for j in range(len(COLUMNS))]
-        lines = (
-            "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows
-        )
-        return "\n".join(lines)
+        return text_table(HEADINGS, self.cells(), left=())
 
 
 def state_report(
@@ -275,7 +271,7 @@ def state_report(
 
 
 def state_report_of(question: Question, drop: Drop) -> StateReport:
-    """The same for a question and its drop."""
+    """The state report of a question and its drop."""
     require_labels(question.parts, "The state report")
     mask = drop.mask_for("A state report", question.pair.n_states)
     pi_e, pi_b = question.pi_e("The state report"), question.pi_b
@@ -320,13 +316,6 @@ def bias_contributions(question: Question, dropped: BoolArray) -> FloatArray:
         total -= question.gamma**t * d * delta_t
         d = (chain @ d)[:-1]
     return total
-
-
-# --------------------------------------------------------------------------------------------------------
-# Support: actions of the evaluation policy that the log never shows.
-#
-# Importance weights cannot correct for what was never tried. Where pi_e takes an action in a visited state in
-# which it was never logged, its effect is unknown: estimates leave that probability out.
 
 
 @dataclass(frozen=True)
@@ -385,7 +374,7 @@ def support(
 
 
 def support_of(question: Question) -> SupportReport:
-    """The same for a question."""
+    """The support report of a question."""
     require_labels(question.parts, "The support report")
     pair, pi_e = question.pair, question.pi_e("The support report")
     visits: FloatArray = question.visits

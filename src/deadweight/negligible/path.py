@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from deadweight._version import SCHEMA
 from deadweight.answers.plans import FEW_EPISODES, plan_of
 from deadweight.answers.rounds import Counts, Task, carry_out
 from deadweight.answers.witnesses import Witnesses, hearing_of, witnesses_of
@@ -40,7 +41,7 @@ from deadweight.negligible.levels import (
 from deadweight.negligible.sweep import sweep
 from deadweight.question.asked import read_options
 from deadweight.question.question import Policy, Question, ask
-from deadweight.results.saved import SCHEMA, Result, finite, saved
+from deadweight.results.saved import Result, finite, saved
 from deadweight.results.shown import frame, html_table, new_figure
 from deadweight.typing import FloatArray, IntArray
 

@@ -1,20 +1,12 @@
 """The report: an evaluation as one HTML file that a decision maker can read, and that needs no network.
 
-`content` says what is shown, as plain values; `charts` and `sections` how; `page` puts them together.
+`markup` has elements, parts of pages and axes; `charts` and `sections` draw on the results' own data; `page`
+puts the report on an evaluation together, `policy_pages` those on a comparison and an improvement.
 """
 
 from __future__ import annotations
 
-from deadweight.report.content import Content, gather
-from deadweight.report.improvement_page import render_improvement, write_improvement
-from deadweight.report.page import ReportError, render, write_report
+from deadweight.report.page import ReportError, render, write_page
+from deadweight.report.policy_pages import render_comparison, render_improvement
 
-__all__ = [
-    "Content",
-    "ReportError",
-    "gather",
-    "render",
-    "render_improvement",
-    "write_improvement",
-    "write_report",
-]
+__all__ = ["ReportError", "render", "render_comparison", "render_improvement", "write_page"]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from deadweight._version import SCHEMA
 from deadweight.results.estimate import About, Estimate, Interval
 from deadweight.results.evaluation import Evaluation, Verdict, headline_of
 from deadweight.results.flags import FLAGS, remark, remarks
-from deadweight.results.saved import SCHEMA
 
 __all__ = [
     "FLAGS",

@@ -1,4 +1,7 @@
-"""Comparison: several policies on one log, who may be the best and who beats the baseline, as data."""
+"""Comparison: several policies on one log, who may be the best and who beats the baseline, as data.
+
+Beside it `CutBounds`: two evaluations of one policy, the worst and the best case of what was cut off.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from deadweight._version import SCHEMA
 from deadweight.errors import OptionError, did_you_mean
 from deadweight.results.evaluation import Evaluation, Verdict
-from deadweight.results.saved import SCHEMA, Result, finite, saved
-from deadweight.results.shown import forest, frame, html_table, key_beside, new_figure
+from deadweight.results.saved import Result, finite, saved
+from deadweight.results.shown import forest, frame, html_table, key_beside, new_figure, text_table
 from deadweight.tools.arithmetic import TableNumber, ends_in_words, freeze_fields, table_number
 from deadweight.typing import FloatArray
-
-# --------------------------------------------------------------------------------------------------------
-# Differences: of several policies from each other and from a baseline, and where they come from.
 
 BASELINE = "baseline"
 # Differences smaller than this, relative to the values compared, are rounding.
@@ -101,11 +102,14 @@ class Differences:
         value = self.baseline_value if second is None else float(self.values[second])
         half = self.baseline_half_widths[first] if second is None else self.half_widths[first, second]
         below, above = np.broadcast_to(half, 2).tolist()
-        own = float(self.values[first])
-        difference, slack = own - value, ROUNDING * max(abs(own), abs(value))
+        value_first = float(self.values[first])
+        difference, slack = value_first - value, ROUNDING * max(abs(value_first), abs(value))
         ends = difference - below, difference + above
-        words = [self._numbers(first, second, difference, ends)]
-        flagged = [self.unsound[name] for name in self._names(first, second) if name in self.unsound]
+        against = self.baseline if second is None else self.names[second]
+        bounded = all(map(math.isfinite, ends))
+        spread = f"between {ends[0]:+.4g} and {ends[1]:+.4g}" if bounded else "which could be anything"
+        words = [f"{self.names[first]} less {against}: {difference:+.4g} for each episode, {spread}."]
+        flagged = self._flagged(first, second)
         answer = "cannot tell"
         if flagged:
             words.append(UNSOUND.get(flagged[0], flagged[0]))
@@ -115,24 +119,11 @@ class Differences:
             words.append("No difference at all lies within that range.")
         return Verdict(answer, tuple(words), difference, ends, sound=not flagged)
 
-    def _names(self, first: int, second: int | None) -> list[str]:
-        if second is None:
-            return [self.names[first]]
-        # What acts as it was logged can well be compared with other policies.
-        both = [self.names[first], self.names[second]]
-        return [name for name in both if self.unsound.get(name) != SAME]
+    def _flagged(self, first: int, second: int | None) -> list[str]:
+        """Why nothing can be claimed; what acts as it was logged can well be compared with other policies."""
+        whys = [self.unsound.get(self.names[place]) for place in (first, second) if place is not None]
+        return [why for why in whys if why is not None and (second is None or why != SAME)]
 
-    def _numbers(self, first: int, second: int | None, difference: float, ends: tuple[float, float]) -> str:
-        against = self.baseline if second is None else self.names[second]
-        spread = (
-            f"between {ends[0]:+.4g} and {ends[1]:+.4g}"
-            if all(map(math.isfinite, ends))
-            else "which could be anything"
-        )
-        return f"{self.names[first]} less {against}: {difference:+.4g} for each episode, {spread}."
-
-
-# --------------------------------------------------------------------------------------------------------
 
 HEADINGS = (
     "policy",
@@ -267,13 +258,13 @@ class Comparison(Result):
         }
 
     def _policy(self, name: str) -> dict[str, Any]:
-        headline, found = self.evaluations[name].headline, self.difference(name)
+        headline, verdict = self.evaluations[name].headline, self.difference(name)
         interval = headline.interval
         return {
             "value": finite(headline.value),
             "interval": None if interval is None else [finite(end) for end in interval],
-            "difference": finite(found.difference),
-            "difference_interval": [finite(end) for end in found.interval],
+            "difference": finite(verdict.difference),
+            "difference_interval": [finite(end) for end in verdict.interval],
             "regret_bound": finite(self.regret_bound[name]),
             "ess": finite(self.ess[name]),
             "flags": list(headline.flags),
@@ -283,20 +274,13 @@ class Comparison(Result):
         """One row a policy, best first, in pandas, polars or pyarrow; by default whichever is in use."""
         rows = []
         for name in self.ranking:
-            row = self._policy(name)
-            for key in ("interval", "difference_interval"):
-                ends = row.pop(key) or (None, None)
-                prefix = "" if key == "interval" else "difference_"
+            row = {"policy": name, **self._policy(name)}
+            for prefix in ("", "difference_"):
+                ends = row.pop(f"{prefix}interval") or (None, None)
                 row[f"{prefix}lower"], row[f"{prefix}upper"] = ends
             row["flags"] = ", ".join(row["flags"])
-            rows.append(
-                {
-                    "policy": name,
-                    **row,
-                    "may_be_best": name in self.may_be_best,
-                    "verdict": self.difference(name).answer,
-                }
-            )
+            row.update(may_be_best=name in self.may_be_best, verdict=self.difference(name).answer)
+            rows.append(row)
         return frame(rows, library=library)
 
     def rows(self) -> list[list[str]]:
@@ -305,18 +289,18 @@ class Comparison(Result):
         return [self._cells(name, form) for name in self.ranking]
 
     def _cells(self, name: str, form: TableNumber) -> list[str]:
-        headline, found, ess = self.evaluations[name].headline, self.difference(name), self.ess[name]
+        headline, verdict, ess = self.evaluations[name].headline, self.difference(name), self.ess[name]
         lost = self.regret_bound[name]
         return [
             name,
             form(headline.value),
-            _interval(headline.interval, form),
-            form(found.difference, "+"),
-            _interval(found.interval, form),
+            "" if headline.interval is None else ends_in_words(headline.interval, form),
+            form(verdict.difference, "+"),
+            ends_in_words(verdict.interval, form),
             "" if ess is None else f"{ess:.1f}",
             form(lost) if math.isfinite(lost) else NOT_KNOWN,
             "yes" if name in self.may_be_best else "no",
-            found.answer,
+            verdict.answer,
         ]
 
     def report(self, path: str | Path, title: str | None = None, reward: str | None = None) -> Path:
@@ -327,9 +311,9 @@ class Comparison(Result):
           title: its heading.
           reward: what the reward is, in words, such as "euros a visit".
         """
-        from deadweight.report.comparison_page import write_comparison
+        from deadweight.report import render_comparison, write_page
 
-        return write_comparison(self, path, title, reward)
+        return write_page(render_comparison(self, title, reward), path)
 
     def plot(self) -> Any:
         """Differences from the baseline as a matplotlib figure; who may be best in another colour."""
@@ -337,10 +321,10 @@ class Comparison(Result):
         axes = figure.subplots()
         for place, name in enumerate(self.ranking):
             colour = "C1" if name in self.may_be_best else "C0"
-            found = self.difference(name)
-            if all(math.isfinite(end) for end in found.interval):
-                axes.plot(found.interval, [place, place], color=colour, linewidth=2)
-            axes.plot(found.difference, place, "o", color=colour, markeredgecolor="white")
+            verdict = self.difference(name)
+            if all(map(math.isfinite, verdict.interval)):
+                axes.plot(verdict.interval, [place, place], color=colour, linewidth=2)
+            axes.plot(verdict.difference, place, "o", color=colour, markeredgecolor="white")
         axes.plot([], [], "o-", color="C1", markeredgecolor="white", label="may be the best")
         axes.axvline(0.0, color="grey", linestyle=":", label="no difference")
         key_beside(axes)
@@ -359,15 +343,7 @@ class Comparison(Result):
         return f"Comparison({', '.join(self.ranking)}; recommendation: {self.recommendation})"
 
     def __str__(self) -> str:
-        rows = [list(HEADINGS), *self.rows()]
-        widths = [max(len(row[j]) for row in rows) for j in range(len(HEADINGS))]
-        lines = [
-            "  ".join(
-                [row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]
-            )
-            for row in rows
-        ]
-        return "\n".join([*(line.rstrip() for line in lines), "", f"{self._title()}.", *self.reasons])
+        return "\n".join([text_table(HEADINGS, self.rows()), "", f"{self._title()}.", *self.reasons])
 
 
 def quoted(name: str) -> str:
@@ -375,18 +351,10 @@ def quoted(name: str) -> str:
     return f"'{name}'"
 
 
-def _interval(ends: tuple[float, float] | None, form: TableNumber) -> str:
-    return "" if ends is None else ends_in_words(ends, form)
-
-
-# --------------------------------------------------------------------------------------------------------
-# CutBounds: what may be said of a log whose cut episodes could have gone on in any way, as data.
-
-
 @saved
 @dataclass(frozen=True, eq=False, repr=False)
 class CutBounds(Result):
-    """The worst and the best case of what was cut off.
+    """The worst and the best case of a log whose cut episodes could have gone on in any way.
 
     Attributes:
       lowest, highest: evaluations of the log in which every cut episode earned the least, or the most, after
@@ -425,14 +393,11 @@ class CutBounds(Result):
     @property
     def shift(self) -> float:
         """By how much the average of the log depends on what was cut off; 0 against a number."""
-        low, high = self.lowest.baseline, self.highest.baseline
-        if isinstance(low, float) or isinstance(high, float):
-            return 0.0
-        return high.value - low.value
+        return self.highest.baseline_value - self.lowest.baseline_value
 
     @property
     def difference(self) -> tuple[float, float]:
-        """Of new policy and baseline: in the worst case one has lost by the cuts and the other gained."""
+        """New policy less baseline: in the worst case one has lost by the cuts and the other gained."""
         against = self.shift
         return self.lowest.verdict.interval[0] - against, self.highest.verdict.interval[1] + against
 

@@ -1,4 +1,8 @@
-"""Estimate: a number with what is needed to trust it, as data."""
+"""Estimate: a number with what is needed to trust it, as data.
+
+Its parts are here as well: what the estimator is (`About`), the interval, and of a mix the estimates that it
+is made of (`Blend`, see `deadweight.answers.blend`).
+"""
 
 from __future__ import annotations
 
@@ -16,9 +20,10 @@ from deadweight.typing import FloatArray
 if TYPE_CHECKING:
     from deadweight.answers.answering import Misfit
 
-
-# --------------------------------------------------------------------------------------------------------
-# Blend: what a mix of several estimates is made of, as data; see `deadweight.answers.blend`.
+ASK = "Ask for it: pass also=[{!r}]{}."
+MODEL_ONLY = "none: model only"
+OR_INTERVAL = ", or an interval"
+SIX_DIGITS = "{:.6g}".format
 
 
 @saved
@@ -86,20 +91,13 @@ class Blend:
 
     @property
     def half_widths(self) -> tuple[float, float]:
-        """Of its interval, below and above."""
+        """Half-widths of its interval, below and above."""
         return self.half_width + self.skewed[0], self.half_width + self.skewed[1]
 
     @property
     def baseline_half_widths(self) -> tuple[float, float]:
-        """Of its difference from the mean return, below and above."""
+        """Half-widths of its difference from the mean return, below and above."""
         return self.baseline_error + self.baseline_skewed[0], self.baseline_error + self.baseline_skewed[1]
-
-
-# --------------------------------------------------------------------------------------------------------
-
-ASK = "Ask for it: pass also=[{!r}]{}."
-MODEL_ONLY = "none: model only"
-OR_INTERVAL = ", or an interval"
 
 
 @saved
@@ -133,9 +131,6 @@ class About:
     def known_noise(self) -> bool:
         """Whether influence functions tell all of its noise: a fitted model would be part of it."""
         return self.product and not self.contains_correction
-
-
-SIX_DIGITS = "{:.6g}".format
 
 
 @saved
@@ -291,17 +286,17 @@ class Estimate(Result):
 
     @property
     def shares(self) -> Mapping[str, float] | None:
-        """Of a blend: the share of each estimate in it; None for others."""
+        """The share of each estimate in a blend; None for others."""
         return None if self.blend is None else self.blend.shares
 
     @property
     def contradiction(self) -> float | None:
-        """Of a blend: how far an estimate in it differs from it beyond noise; None for others."""
+        """How far an estimate in a blend differs from it beyond noise; None for others."""
         return None if self.blend is None else self.blend.contradiction
 
     @property
     def undetectable(self) -> float | None:
-        """Of a blend: the largest error of the model alone that the log would not have shown.
+        """The largest error of the model alone in a blend that the log would not have shown.
 
         nan where the model alone has no share in it, infinite where nothing checks it; None for others.
         """
@@ -321,7 +316,7 @@ class Estimate(Result):
 
         A blend has its shares, its contradiction and what would be undetectable as well.
         """
-        found: dict[str, Any] = {
+        record: dict[str, Any] = {
             "value": finite(self.value),
             "std_error": finite(getattr(self, "std_error", None)),
             "interval": None if self.interval is None else [finite(end) for end in self.interval],
@@ -332,9 +327,9 @@ class Estimate(Result):
         }
         if self.blend is not None:
             shares = {name: finite(share) for name, share in self.blend.shares.items()}
-            found.update(shares=shares, contradiction=finite(self.blend.contradiction))
-            found.update(undetectable=finite(self.blend.undetectable))
-        return found
+            record.update(shares=shares, contradiction=finite(self.blend.contradiction))
+            record.update(undetectable=finite(self.blend.undetectable))
+        return record
 
     def plot(self) -> Any:
         """The estimate and its interval as a matplotlib figure; the thick part is the sampling error."""

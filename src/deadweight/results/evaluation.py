@@ -1,27 +1,25 @@
-"""Evaluation: a table of estimates of one question, with the verdict that it supports, as data."""
+"""Evaluation: a table of estimates of one question, with the verdict that it supports, as data.
+
+A verdict says better, worse, or cannot tell, with its reasons; `deadweight.verbs.verdict` finds it.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
+from deadweight._version import SCHEMA
 from deadweight.errors import UnknownEstimator, did_you_mean
 from deadweight.results.estimate import Estimate
-from deadweight.results.saved import SCHEMA, Result, absent, finite, saved
-from deadweight.results.shown import forest, frame, html_table, key_beside, new_figure
+from deadweight.results.saved import Result, absent, finite, saved
+from deadweight.results.shown import forest, frame, html_table, key_beside, new_figure, text_table
 from deadweight.tools.arithmetic import TableNumber, ends_in_words, table_number
 
 if TYPE_CHECKING:
     from deadweight.diagnostics.background import Background
-
-
-# --------------------------------------------------------------------------------------------------------
-# Verdict: better, worse, or cannot tell, with the reasons.
 
 
 @saved
@@ -81,7 +79,7 @@ class Verdict(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON; the next step where there is one."""
-        found = {
+        record = {
             "answer": self.answer,
             "reasons": list(self.reasons),
             "difference": finite(self.difference),
@@ -89,10 +87,10 @@ class Verdict(Result):
             "sound": self.sound,
             "doubts": list(self.doubts),
         }
-        return found if self.next_step is None else {**found, "next_step": self.next_step}
+        return record if self.next_step is None else {**record, "next_step": self.next_step}
 
 
-# --------------------------------------------------------------------------------------------------------
+HEADINGS = ("estimator", "value", "interval", "ESS", "bias", "dropped", "flags")
 
 
 @saved
@@ -147,6 +145,16 @@ class Evaluation(Result):
         """The estimate that the verdict rests on."""
         return headline_of(self.estimates)
 
+    @property
+    def baseline_value(self) -> float:
+        """The value of what the verdict compares with."""
+        return self.baseline.value if isinstance(self.baseline, Estimate) else self.baseline
+
+    @property
+    def baseline_name(self) -> str:
+        """What the verdict compares with, in words: the old policy, or a baseline that was given."""
+        return "old policy" if isinstance(self.baseline, Estimate) else "baseline"
+
     def report(
         self,
         path: str | Path,
@@ -162,9 +170,9 @@ class Evaluation(Result):
           reward: what the reward is, in words, such as "euros a visit"; it is put beside the values.
           truth: the exact value of the new policy where it is known, as in a simulation; it is marked.
         """
-        from deadweight.report.page import write_report
+        from deadweight.report.page import render, write_page
 
-        return write_report(self, path, title, reward, truth)
+        return write_page(render(self, title, reward, truth), path)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON."""
@@ -181,15 +189,14 @@ class Evaluation(Result):
         for row in rows:
             interval = row.pop("interval") or (None, None)
             row.update(lower=interval[0], upper=interval[1], n_dropped=len(row.pop("dropped")))
-            for own in ("shares", "contradiction", "undetectable"):  # of a blend: no columns of the others
-                row.pop(own, None)
+            for name in ("shares", "contradiction", "undetectable"):  # of a blend: no columns of the others
+                row.pop(name, None)
             row["flags"] = ", ".join(row["flags"])
         return frame(rows, library=library)
 
     def plot(self) -> Any:
         """All estimates with their intervals as a matplotlib figure, the headline in another colour."""
-        baseline = self.baseline.value if isinstance(self.baseline, Estimate) else self.baseline
-        return forest(list(self.estimates.values()), self.headline.name, baseline)
+        return forest(list(self.estimates.values()), self.headline.name, self.baseline_value)
 
     def _repr_html_(self) -> str:
         title = f"Verdict: {self.verdict.answer}"
@@ -199,12 +206,7 @@ class Evaluation(Result):
         return f"Evaluation({', '.join(self.estimates)}; verdict: {self.verdict.answer})"
 
     def __str__(self) -> str:
-        rows = [list(HEADINGS), *self.rows()]
-        widths = [max(len(row[j]) for row in rows) for j in range(len(HEADINGS))]
-        lines = []
-        for row in rows:
-            cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
-            lines.append("  ".join([row[0].ljust(widths[0]), *cells[1:-1], row[-1]]).rstrip())
+        lines = [text_table(HEADINGS, self.rows(), left=(0, len(HEADINGS) - 1))]
         if self.headline.interval is not None:
             lines += ["", f"Verdict: {self.verdict.answer}.", *self.verdict.sentences]
         return "\n".join(lines)
@@ -215,25 +217,17 @@ class Evaluation(Result):
         return [_cells(name, estimate, form) for name, estimate in self.estimates.items()]
 
 
-HEADINGS = ("estimator", "value", "interval", "ESS", "bias", "dropped", "flags")
-
-
-def _dropped(estimate: Estimate) -> str:
-    """How many states were dropped, or, where they have no labels, which share of the steps."""
-    if estimate.dropped:
-        return str(len(estimate.dropped))
-    return f"{estimate.dropped_share:.0%} of steps" if estimate.dropped_share > 0 else ""
-
-
 def _cells(name: str, estimate: Estimate, form: TableNumber) -> list[str]:
     interval, bias = estimate.interval, getattr(estimate, "bias", None)
+    # How many states were dropped, or, where they have no labels, which share of the steps.
+    dropped = f"{estimate.dropped_share:.0%} of steps" if estimate.dropped_share > 0 else ""
     return [
         name,
         form(estimate.value),
         "" if interval is None else ends_in_words(interval, form),
         "" if estimate.ess is None else estimate.ess_words or f"{estimate.ess:.1f}",
-        "" if not bias or not np.isfinite(bias) else form(bias, "+"),
-        _dropped(estimate),
+        "" if not bias or not math.isfinite(bias) else form(bias, "+"),
+        str(len(estimate.dropped)) if estimate.dropped else dropped,
         ", ".join(estimate.flags),
     ]
 
@@ -243,18 +237,12 @@ def headline_of(estimates: Mapping[str, Estimate]) -> Estimate:
 
     Where the model does not fit the log, estimates that do without it come first.
     """
-    if any("model-misfit" in one.flags for one in estimates.values()):
-        alone = _best((one.about.rank_alone, one) for one in estimates.values())
-        if alone is not None:
-            return alone
-    ranked = _best((one.about.rank, one) for one in estimates.values())
-    if ranked is not None:
-        return ranked
-    others = [one for one in estimates.values() if not one.about.naive]
-    return (others or list(estimates.values()))[0]
-
-
-def _best(ranked: Iterable[tuple[int | None, Estimate]]) -> Estimate | None:
-    """The first in rank of those that have one."""
-    known = [(rank, one) for rank, one in ranked if rank is not None]
-    return min(known, key=lambda pair: pair[0])[1] if known else None
+    rows = list(estimates.values())
+    ranks = [[row.about.rank for row in rows]]
+    if any("model-misfit" in row.flags for row in rows):
+        ranks.insert(0, [row.about.rank_alone for row in rows])
+    for column in ranks:
+        ranked = [(rank, place) for place, rank in enumerate(column) if rank is not None]
+        if ranked:
+            return rows[min(ranked)[1]]
+    return next((row for row in rows if not row.about.naive), rows[0])

@@ -91,7 +91,7 @@ GRAVE = (
 )
 """On a headline: something is wrong with the log or with what was given, and no gate opens."""
 WITHHOLDING = ("mixed-worlds", "confounded-model", "copies")
-"""Of these: with them no number of a table can carry a verdict."""
+"""The grave flags with which no number of a table can carry a verdict."""
 LEADING = (*GRAVE, "model-unproven", "no-support")
 """They come before the numbers of a verdict; other flags come after them."""
 _PROBABILITIES = (
@@ -187,22 +187,21 @@ FORMER = {
 }
 
 
-def remark(flag: str, made: About) -> str:
+def remark(flag: str, about: About) -> str:
     """What a flag says about this estimator."""
-    said = FORMER[flag] if flag in FORMER else FLAGS[flag]
-    if made.kind == "mix":
-        return OF_MIXES.get(flag, said)
-    if made.product:
-        said = OF_PRODUCTS.get(flag, said)
-    if made.kind == "corrected" or made.contains_correction:
-        said = OF_CORRECTED.get(flag, said)
-    return OF_DOUBLY_ROBUST.get(flag, said) if made.contains_correction else said
+    sentence = FORMER[flag] if flag in FORMER else FLAGS[flag]
+    if about.kind == "mix":
+        return OF_MIXES.get(flag, sentence)
+    if about.product:
+        sentence = OF_PRODUCTS.get(flag, sentence)
+    if about.kind == "corrected" or about.contains_correction:
+        sentence = OF_CORRECTED.get(flag, sentence)
+    return OF_DOUBLY_ROBUST.get(flag, sentence) if about.contains_correction else sentence
 
 
 def doubts_of(flags: Iterable[str]) -> list[str]:
-    """Those flags that cast doubt on an estimate, the gravest first."""
-    known = set(flags)
-    return [flag for flag in FIRST if flag in known]
+    """The flags that cast doubt on an estimate, the gravest first."""
+    return sorted(set(flags) & set(FIRST), key=list(FIRST).index)
 
 
 def advice(flag: str) -> str:
@@ -212,10 +211,10 @@ def advice(flag: str) -> str:
 
 def remarks(flagged: Iterable[tuple[About, Iterable[str]]]) -> list[tuple[str, list[str], str]]:
     """Flag, estimators and sentence, of estimators with their flags: one entry for each sentence."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for made, flags in flagged:
+    names: dict[tuple[str, str], list[str]] = {}
+    for about, flags in flagged:
         for flag in flags:
-            found.setdefault((flag, remark(flag, made)), []).append(made.name)
+            names.setdefault((flag, remark(flag, about)), []).append(about.name)
     order = [*FLAGS, *FORMER]
-    ranked = sorted(found.items(), key=lambda entry: order.index(entry[0][0]))
-    return [(flag, names, said) for (flag, said), names in ranked]
+    ranked = sorted(names.items(), key=lambda entry: order.index(entry[0][0]))
+    return [(flag, named, sentence) for (flag, sentence), named in ranked]

@@ -9,10 +9,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from deadweight._version import SCHEMA
 from deadweight.errors import OptionError, first_few
 from deadweight.log.labels import plain, visible
 from deadweight.log.policies import TabularPolicy
-from deadweight.results.saved import SCHEMA, Result, absent, finite, json_label, saved
+from deadweight.results.saved import Result, absent, finite, json_label, saved
 from deadweight.results.shown import frame, html_table, new_figure
 from deadweight.typing import FloatArray, Labels
 
@@ -87,7 +88,7 @@ class Change:
         }
 
 
-COLUMNS = tuple(one.name for one in fields(Change))
+COLUMNS = tuple(column.name for column in fields(Change))
 # Two estimates that are further apart, in standard errors of their difference, do not differ by chance.
 MOST_APART = 3.0
 
@@ -153,7 +154,7 @@ class PolicyTable:
     @property
     def policy(self) -> TabularPolicy:
         """The policy of a table."""
-        states, actions = (None if some is None else list(some) for some in (self.states, self.actions))
+        states, actions = (None if labels is None else list(labels) for labels in (self.states, self.actions))
         return TabularPolicy(self.probs, states, actions, self.trained_on)
 
 
@@ -220,20 +221,20 @@ class Improvement(Result):
         >>> imp.policy.probs[2], imp.veto([2]).probs[2]
         (array([0., 1.]), array([0.5, 0.5]))
         """
-        made = {change.state: change for change in self.changes}
+        changes = {change.state: change for change in self.changes}
         probs = self.policy.probs.copy()
         # A policy that was learnt here names its states and actions.
         rows, columns = (
-            [] if some is None else [plain(one) for one in some]
-            for some in (self.table.states, self.table.actions)
+            [] if labels is None else [plain(label) for label in labels]
+            for labels in (self.table.states, self.table.actions)
         )
         for state in states:
-            if state not in made:
+            if state not in changes:
                 raise OptionError(
                     f"There is no change in state {state!r} to veto.",
-                    fix=f"Changed: {first_few(made) or 'nothing'}.",
+                    fix=f"Changed: {first_few(changes) or 'nothing'}.",
                 )
-            probs[rows.index(state)] = [made[state].old.get(action, 0.0) for action in columns]
+            probs[rows.index(state)] = [changes[state].old.get(action, 0.0) for action in columns]
         return PolicyTable(probs, self.table.states, self.table.actions, self.table.trained_on).policy
 
     @property
@@ -277,34 +278,34 @@ class Improvement(Result):
           title: its heading.
           reward: what the reward is, in words, such as "euros a visit"; it is put beside the values.
         """
-        from deadweight.report.improvement_page import write_improvement
+        from deadweight.report import render_improvement, write_page
 
-        return write_improvement(self, path, title, reward)
+        return write_page(render_improvement(self, title, reward), path)
 
     def plot(self) -> Any:
         """The changes with two standard errors either side as a matplotlib figure, the first at the top."""
         shown = (self.changes or self.considered)[:MOST_PLOTTED]
         figure = new_figure("The figure of an improvement", 7, 1.2 + ROW * max(len(shown), 1))
         axes = figure.subplots()
-        for place, one in enumerate(shown):
-            ends = [one.gain - 2 * one.std_error, one.gain + 2 * one.std_error]
+        for place, change in enumerate(shown):
+            ends = [change.gain - 2 * change.std_error, change.gain + 2 * change.std_error]
             axes.plot(ends, [place, place], color="C0", linewidth=1)
-            axes.plot(one.gain, place, "o", color="C0", markeredgecolor="white")
+            axes.plot(change.gain, place, "o", color="C0", markeredgecolor="white")
         axes.axvline(0.0, color="grey", linestyle=":")
-        labels = [f"{visible(str(one.state))}: {visible(str(one.new))}" for one in shown]
+        labels = [f"{visible(str(change.state))}: {visible(str(change.new))}" for change in shown]
         axes.set_yticks(range(len(shown)), labels)
         axes.set_ylim(len(shown) - 0.5, -0.5)
-        made = "" if self.changes else " (considered, not made)"
-        axes.set_xlabel(f"gain in one visit{made}, with two standard errors either side")
+        about = "" if self.changes else " (considered, not made)"
+        axes.set_xlabel(f"gain in one visit{about}, with two standard errors either side")
         return figure
 
     def _repr_html_(self) -> str:
         rows = [
             (
-                *(str(one.state), str(one.new), one.instead_of),
-                *(f"{one.gain:+.4g} ± {one.std_error:.2g}", f"{one.visits:,}"),
+                *(str(change.state), str(change.new), change.instead_of),
+                *(f"{change.gain:+.4g} ± {change.std_error:.2g}", f"{change.visits:,}"),
             )
-            for one in self.changes
+            for change in self.changes
         ]
         return html_table(HEADINGS, rows, f"Answer: {self.answer}", self.sentences)
 

@@ -1,9 +1,13 @@
-"""Saving: results as JSON files, and back. Loading builds known classes from plain values and runs no code.
+"""What all results share: parts that are there only if they were asked for, and JSON files, written and read.
 
-A file is `{"schema": 2, "type": "Evaluation", "version": ..., "result": {...}}`. Numbers keep every bit;
+A result is computed when it is made. A part that takes a pass of its own over the log, and that nobody
+asked for, is not in it; reading it raises `NotAsked`, which says how to ask.
+
+A file is `{"schema": 3, "type": "Evaluation", "version": ..., "result": {...}}`. Numbers keep every bit;
 what JSON does not have is an object with one key that begins with a dollar sign: `$float` (inf, nan),
 `$tuple`, `$date`, `$datetime`, `$array`, `$type` (a part of a result), and `$dict` for a dictionary whose
-keys are no text or look like one of these.
+keys are no text or look like one of these. Loading builds known classes from plain values and runs no code.
+Files of schema 2 are read too: `_of_schema_2` says what was otherwise.
 """
 
 from __future__ import annotations
@@ -13,25 +17,18 @@ import datetime
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from deadweight._version import __version__
+from deadweight._version import SCHEMA, __version__
 from deadweight.errors import DataError, NotAsked, OutputError
 from deadweight.tools.arithmetic import freeze_fields
 from deadweight.tools.files import write_text
 
-# --------------------------------------------------------------------------------------------------------
-# What all results share: parts that are there only if they were asked for, and numbers that JSON can hold.
-#
-# A result is computed when it is made. A part that takes a pass of its own over the log, and that nobody
-# asked for, is not in it; reading it raises `NotAsked`, which says how to ask.
-
-SCHEMA = 2
-"""Version of what `to_dict`, `--json` and saved files hold."""
+OLDEST = 2
+"""Schema of the oldest files that can be loaded."""
 
 ABSENT: Any = object()
 
@@ -63,18 +60,26 @@ class Result:
         raise AttributeError(f"{kind.__name__!r} object has no attribute {name!r}")
 
     def save(self, path: str | Path) -> Path:
-        """Write the result to a JSON file, which `deadweight.load` reads; returns the path."""
-
-        return save(self, path)
-
-    def has(self, name: str) -> bool:
-        """Whether a part that takes work of its own is there."""
-        return name in self.__dict__
+        """Write the result to a JSON file, whole or not at all, for `deadweight.load`; returns the path."""
+        document = {
+            "schema": SCHEMA,
+            "type": type(self).__name__,
+            "version": __version__,
+            "result": _fields(self),
+        }
+        text = json.dumps(document, allow_nan=False, separators=(",", ":"))
+        try:
+            write_text(Path(path), text + "\n")
+        except OSError as error:
+            raise OutputError(
+                f"The result cannot be saved to {Path(path)}: {error.strerror or error}.",
+                fix="Name a file in a folder that exists and may be written to.",
+            ) from None
+        return Path(path)
 
     def with_changes(self, **changes: Any) -> Self:
         """A copy in which some fields have other values."""
-        kept = {one.name: self.__dict__[one.name] for one in fields(self) if self.has(one.name)}  # type: ignore[arg-type]
-        return type(self)(**{**kept, **changes})
+        return type(self)(**{**_present(self), **changes})
 
 
 def finite(number: float | None) -> float | None:
@@ -97,10 +102,10 @@ def json_label(label: Any) -> Any:
     return label.isoformat() if isinstance(label, datetime.date) else str(label)
 
 
-# --------------------------------------------------------------------------------------------------------
+# --- Files
 
 T = TypeVar("T", bound=type)
-DTYPES = ("float64", "int64", "bool", "object")
+DTYPES = {"f": "float64", "i": "int64", "u": "int64", "b": "bool", "O": "object"}
 UNFIT = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError)
 """What a result raises whose fields were changed in its file."""
 LONGEST_REASON = 200
@@ -113,28 +118,8 @@ def saved(kind: T) -> T:
     return kind
 
 
-def save(result: Any, path: str | Path) -> Path:
-    """Write a result to a file, whole or not at all; returns the path."""
-    target = Path(path)
-    document = {
-        "schema": SCHEMA,
-        "type": type(result).__name__,
-        "version": __version__,
-        "result": _fields(result),
-    }
-    text = json.dumps(document, allow_nan=False, separators=(",", ":"))
-    try:
-        write_text(target, text + "\n")
-    except OSError as error:
-        raise OutputError(
-            f"The result cannot be saved to {target}: {error.strerror or error}.",
-            fix="Name a file in a folder that exists and may be written to.",
-        ) from None
-    return target
-
-
 def loaded(path: str | Path, kinds: Iterable[type[Result]]) -> Any:
-    """A result of one of these kinds that `save` has written; its parts are whatever can be saved."""
+    """A result of one of these kinds that its `save` has written; its parts are whatever can be saved."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
@@ -158,16 +143,17 @@ def loaded(path: str | Path, kinds: Iterable[type[Result]]) -> Any:
             f"up to {SCHEMA}).",
             fix="Update deadweight.",
         )
-    kind = {one.__name__: one for one in kinds}.get(str(document.get("type")))
-    if document["schema"] != SCHEMA or kind is None:
+    kind = {kind.__name__: kind for kind in kinds}.get(str(document.get("type")))
+    if document["schema"] < OLDEST or kind is None:
         raise _foreign(path)
     try:
-        found = _built(kind, document["result"])
-        found.to_dict()  # raises if fields were changed in the file
-        repr(found)
+        values = document["result"]
+        result = _built(kind, _of_schema_2(values) if document["schema"] == 2 else values)
+        result.to_dict()  # raises if fields were changed in the file
+        repr(result)
     except UNFIT as error:
         raise _damaged(path, _why(error)) from None
-    return found
+    return result
 
 
 def _foreign(path: str | Path) -> DataError:
@@ -207,10 +193,14 @@ def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return known
 
 
-def _fields(thing: Any) -> dict[str, Any]:
+def _present(thing: Any) -> dict[str, Any]:
     """The fields of a dataclass that are there."""
     there = vars(thing)
-    return {one.name: _encoded(there[one.name]) for one in dataclasses.fields(thing) if one.name in there}
+    return {field.name: there[field.name] for field in dataclasses.fields(thing) if field.name in there}
+
+
+def _fields(thing: Any) -> dict[str, Any]:
+    return {name: _encoded(value) for name, value in _present(thing).items()}
 
 
 def _encoded(value: Any) -> Any:
@@ -223,15 +213,16 @@ def _encoded(value: Any) -> Any:
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else {"$float": repr(float(value))}
     if isinstance(value, list):
-        return [_encoded(one) for one in value]
+        return [_encoded(item) for item in value]
     if isinstance(value, tuple):
-        return {"$tuple": [_encoded(one) for one in value]}
+        return {"$tuple": [_encoded(item) for item in value]}
     if isinstance(value, np.ndarray):
-        return _encoded_array(value)
+        items = [_encoded(item) for item in value.ravel().tolist()]
+        return {"$array": DTYPES.get(value.dtype.kind, "object"), "shape": list(value.shape), "values": items}
     if isinstance(value, Mapping):
         if all(isinstance(key, str) and not key.startswith("$") for key in value):
-            return {key: _encoded(one) for key, one in value.items()}
-        return {"$dict": [[_encoded(key), _encoded(one)] for key, one in value.items()]}
+            return {key: _encoded(item) for key, item in value.items()}
+        return {"$dict": [[_encoded(key), _encoded(item)] for key, item in value.items()]}
     if isinstance(value, datetime.datetime):
         return {"$datetime": value.isoformat()}
     if isinstance(value, datetime.date):
@@ -244,30 +235,21 @@ def _encoded(value: Any) -> Any:
     )
 
 
-def _encoded_array(value: Any) -> dict[str, Any]:
-    kind = {"f": "float64", "i": "int64", "u": "int64", "b": "bool"}.get(value.dtype.kind, "object")
-    return {
-        "$array": kind,
-        "shape": list(value.shape),
-        "values": [_encoded(one) for one in value.ravel().tolist()],
-    }
-
-
 def _decoded(value: Any) -> Any:
     if isinstance(value, list):
-        return [_decoded(one) for one in value]
+        return [_decoded(item) for item in value]
     if not isinstance(value, dict):
         return value
     tag = next((key for key in value if key.startswith("$")), None)
     if tag is None:
-        return {key: _decoded(one) for key, one in value.items()}
+        return {key: _decoded(item) for key, item in value.items()}
     return _TAGS[tag](value)
 
 
 def _decoded_array(value: dict[str, Any]) -> Any:
-    if value["$array"] not in DTYPES:
+    if value["$array"] not in DTYPES.values():
         raise ValueError(f"an array of {value['$array']}")
-    items = [_decoded(one) for one in value["values"]]
+    items = [_decoded(item) for item in value["values"]]
     array = np.empty(len(items), dtype=value["$array"])
     array[:] = items
     return array.reshape(value["shape"])
@@ -281,8 +263,8 @@ def _decoded_float(value: dict[str, Any]) -> float:
 
 _TAGS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "$float": _decoded_float,
-    "$tuple": lambda value: tuple(_decoded(one) for one in value["$tuple"]),
-    "$dict": lambda value: {_decoded(key): _decoded(one) for key, one in value["$dict"]},
+    "$tuple": lambda value: tuple(_decoded(item) for item in value["$tuple"]),
+    "$dict": lambda value: {_decoded(key): _decoded(item) for key, item in value["$dict"]},
     "$date": lambda value: datetime.date.fromisoformat(value["$date"]),
     "$datetime": lambda value: datetime.datetime.fromisoformat(value["$datetime"]),
     "$array": _decoded_array,
@@ -290,15 +272,67 @@ _TAGS: dict[str, Callable[[dict[str, Any]], Any]] = {
 }
 
 
-# Fields of results that earlier versions have saved, and that say nothing any more.
-FORMER = {"Blend": {"misfit", "drops"}}
-
-
 def _built(kind: type, values: dict[str, Any]) -> Any:
     """A dataclass from its fields, all of which must be its own."""
-    known = {one.name for one in dataclasses.fields(kind) if one.init}
-    former = FORMER.get(kind.__name__, set())
-    strange = set(values) - known - former
+    strange = set(values) - {field.name for field in dataclasses.fields(kind) if field.init}
     if strange:
         raise ValueError(f"{kind.__name__} has no {', '.join(sorted(strange))}")
-    return kind(**{name: _decoded(one) for name, one in values.items() if name not in former})
+    return kind(**{name: _decoded(item) for name, item in values.items()})
+
+
+def _of_schema_2(value: Any) -> Any:
+    """The value as schema 3 has it, where reports and results share their parts.
+
+    In schema 2 the background of an evaluation had rows of its own for states and for weights, and a mix
+    could have two fields that say nothing any more.
+    """
+    if isinstance(value, list):
+        return [_of_schema_2(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    value = {key: _of_schema_2(item) for key, item in value.items()}
+    if value.get("$type") == "Blend":
+        for name in ("misfit", "drops"):
+            value["fields"].pop(name, None)
+    elif value.get("$type") == "Background":
+        parts = value["fields"]
+        parts["weights"] = _weights_of_schema_2(parts["weights"]["fields"])
+        if parts["states"] is not None:
+            listed = parts["states"]["fields"]
+            parts |= {"states": _states_of_schema_2(listed["rows"]), "n_dropped": listed["n_dropped"]}
+    return value
+
+
+def _states_of_schema_2(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    states = [row["fields"] for row in rows]
+    kinds = dict.fromkeys(("visits", "chi2", "variance_cost", "bias", "gap"), "float64") | {"dropped": "bool"}
+    columns = {name: _array([row[name] for row in states], kind) for name, kind in kinds.items()}
+    return {"$type": "StateReport", "fields": {"labels": [row["label"] for row in states], **columns}}
+
+
+def _weights_of_schema_2(shown: dict[str, Any]) -> dict[str, Any]:
+    summaries = [shown[name]["fields"] for name in ("before", "after") if shown[name] is not None]
+    nan = {"$float": "nan"}
+    unknown = {"zero_ratio_share": nan, "kept_visits": nan, "dropped_visits": nan}
+    reports = [
+        {
+            **{name: summary[name] for name in ("ess", "largest_share", "pareto_k", "mean", "mean_z")},
+            **dict.fromkeys(("dropped_mean", "dropped_mean_z")),
+            "zero_weight_share": summary["zero_share"],
+            "ess_steps": _array(summary["ess_steps"], "float64"),
+            "n_episodes": shown["n_episodes"],
+            **unknown,
+        }
+        for summary in summaries
+    ]
+    parts = {
+        "steps": shown["steps"],
+        "edges": shown["edges"],
+        "reports": [{"$type": "WeightReport", "fields": report} for report in reports],
+        "counts": [summary["counts"] for summary in summaries],
+    }
+    return {"$type": "WeightsContent", "fields": parts}
+
+
+def _array(values: list[Any], kind: str) -> dict[str, Any]:
+    return {"$array": kind, "shape": [len(values)], "values": values}

@@ -1,4 +1,4 @@
-"""Results in a notebook: small HTML tables in the notebook's own colours, and figures by matplotlib."""
+"""Results as people see them: tables as text and as HTML for notebooks, frames, and figures by matplotlib."""
 
 from __future__ import annotations
 
@@ -15,6 +15,18 @@ if TYPE_CHECKING:
     from deadweight.results.estimate import Estimate
 
 ROW = 0.34  # inches
+LIBRARIES = ("pandas", "polars", "pyarrow")
+
+
+def text_table(headings: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> str:
+    """A table in columns of even width; those in `left` begin at the left, all others end at the right."""
+    lines = [headings, *rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    pads = [str.ljust if j in left else str.rjust for j in range(len(widths))]
+    return "\n".join(
+        "  ".join(pad(cell, width) for pad, cell, width in zip(pads, line, widths, strict=True)).rstrip()
+        for line in lines
+    )
 
 
 def html_table(
@@ -58,35 +70,29 @@ def forest(
     figure = new_figure("The figure of a table", 7, 1.2 + ROW * len(estimates))
     axes = figure.subplots()
     several = len(estimates) > 1
-    for place, one in enumerate(estimates):
-        first = several and one.name == headline
+    for place, estimate in enumerate(estimates):
+        first = several and estimate.name == headline
         colour = "C1" if first else "C0"
-        bounds = one.bounds
+        bounds = estimate.bounds
         if bounds is not None and math.isfinite(bounds.lower) and math.isfinite(bounds.upper):
             axes.plot([bounds.lower, bounds.upper], [place, place], color=colour, linewidth=1)
             axes.plot(bounds.by_sampling, [place, place], color=colour, linewidth=4, solid_capstyle="butt")
-        if math.isfinite(one.value):
+        if math.isfinite(estimate.value):
             label = "behind the verdict" if first else None
-            axes.plot(one.value, place, "o", color=colour, markeredgecolor="white", label=label)
+            axes.plot(estimate.value, place, "o", color=colour, markeredgecolor="white", label=label)
     if baseline is not None and math.isfinite(baseline):
         axes.axvline(baseline, color="grey", linestyle=":", label="baseline")
     key_beside(axes)
-    axes.set_yticks(range(len(estimates)), names or [one.name for one in estimates])
+    axes.set_yticks(range(len(estimates)), names or [estimate.name for estimate in estimates])
     axes.set_ylim(len(estimates) - 0.5, -0.5)
     axes.set_xlabel("value of an episode; thick: sampling error, thin: bias allowed for as well")
     return figure
 
 
 def key_beside(axes: Any) -> None:
-    """What colours and lines mean, where that is to be said: above the drawing, where it hides nothing."""
+    """Put the key above the drawing, where it hides nothing; none where no colour or line has a label."""
     if axes.get_legend_handles_labels()[1]:
         axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=3, frameon=False)
-
-
-# --------------------------------------------------------------------------------------------------------
-# Results as a frame of the library that the user works with.
-
-LIBRARIES = ("pandas", "polars", "pyarrow")
 
 
 def frame(rows: list[dict[str, Any]], columns: Sequence[str] = (), library: str | None = None) -> Any:
@@ -108,21 +114,21 @@ def frame(rows: list[dict[str, Any]], columns: Sequence[str] = (), library: str 
         )
     names = list(columns or (rows[0] if rows else ()))
     by_column = {name: [row[name] for row in rows] for name in names}
-    found = library or _in_use()
+    maker = library or next((name for name in LIBRARIES[:2] if name in sys.modules), "pandas")
     try:
-        module = import_module(found)
+        module = import_module(maker)
     except ImportError:
         if library is not None:
             raise MissingExtra(f"A {library} frame", "frames") from None
-        module, found = import_module("pyarrow"), "pyarrow"
-    if found == "pandas":
+        module, maker = import_module("pyarrow"), "pyarrow"
+    if maker == "pandas":
         return module.DataFrame(by_column)
-    make = module.array if found == "pyarrow" else module.Series
-    made = {name: _made(make, [_struct(value) for value in column]) for name, column in by_column.items()}
-    return module.table(made) if found == "pyarrow" else module.DataFrame(made)
+    make = module.array if maker == "pyarrow" else module.Series
+    arrays = {name: _column(make, [_struct(value) for value in column]) for name, column in by_column.items()}
+    return module.table(arrays) if maker == "pyarrow" else module.DataFrame(arrays)
 
 
-def _made(make: Callable[[list[Any]], Any], values: list[Any]) -> Any:
+def _column(make: Callable[[list[Any]], Any], values: list[Any]) -> Any:
     """A column; of text where labels are numbers for which the library has no type in common."""
     try:
         return make(values)
@@ -132,8 +138,4 @@ def _made(make: Callable[[list[Any]], Any], values: list[Any]) -> Any:
 
 def _struct(value: Any) -> Any:
     """A mapping with names for keys, as structs of polars and pyarrow have them; anything else as it is."""
-    return {str(key): one for key, one in value.items()} if isinstance(value, Mapping) else value
-
-
-def _in_use() -> str:
-    return next((name for name in ("pandas", "polars") if name in sys.modules), "pandas")
+    return {str(key): part for key, part in value.items()} if isinstance(value, Mapping) else value

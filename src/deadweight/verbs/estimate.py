@@ -18,8 +18,8 @@ from deadweight.answers.plans import Plan
 from deadweight.answers.rounds import OfInfluences, Sums, Task, carry_out, together
 from deadweight.answers.student_t import check_range, influences
 from deadweight.diagnostics.background import background_of, background_sums
+from deadweight.diagnostics.dropping import PATH_OF
 from deadweight.diagnostics.flags import contents_of, mix_flags, order_job, row_flags, watched
-from deadweight.diagnostics.headline_path import PATH_OF
 from deadweight.diagnostics.weight_report import mean_weight_z
 from deadweight.errors import OptionError, did_you_mean
 from deadweight.estimators.estimator import Estimator

@@ -1,7 +1,12 @@
-"""Drawings: SVG elements with a title and a description that say the numbers, and axes.
+"""Markup: elements, the parts of a page and of a drawing that are made of them, and numbers as text.
 
-Colours and letter sizes come from the style sheet by class, so that one drawing serves light, dark, phone and
-paper. Letters grow on a phone; margins are wide enough for that.
+Elements are built so that text can never become markup by accident: whatever is not `Markup` already is
+escaped, in element content and in attributes. Labels come from other people's logs and may hold HTML, quotes
+or line breaks; `deadweight.log.labels.visible` shows them as they are.
+
+Drawings are SVG with a title and a description that say the numbers. Colours and letter sizes come from the
+style sheet by class, so that one drawing serves light, dark, phone and paper. Letters grow on a phone;
+margins are wide enough for that.
 """
 
 from __future__ import annotations
@@ -14,90 +19,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from deadweight.tools.arithmetic import UNDETERMINED
-
-# --------------------------------------------------------------------------------------------------------
-# Scales: from values to places in a drawing, with round tick marks.
-
-
-@dataclass(frozen=True)
-class Scale:
-    """A linear map of [low, high] to [start, end]; values outside are put on the border.
-
-    >>> scale = Scale(0.0, 10.0, 100.0, 200.0)
-    >>> scale(2.5), scale(99.0), scale.ticks()
-    (125.0, 200.0, [0.0, 2.0, 4.0, 6.0, 8.0, 10.0])
-    """
-
-    low: float
-    high: float
-    start: float
-    end: float
-
-    def __call__(self, value: float) -> float:
-        """The place of a value."""
-        if math.isnan(value):
-            return self.start
-        inside = min(max(value, self.low), self.high)
-        return self.start + (inside - self.low) / (self.high - self.low) * (self.end - self.start)
-
-    def holds(self, value: float) -> bool:
-        """Whether the value lies within the drawing."""
-        return self.low <= value <= self.high
-
-    @property
-    def step(self) -> float:
-        """Distance of the tick marks: 1, 2 or 5 times a power of ten."""
-        rough = (self.high - self.low) / 6
-        power = 10.0 ** math.floor(math.log10(rough))
-        return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
-
-    def ticks(self) -> list[float]:
-        """Round values within the scale, four to six of them as a rule."""
-        step = self.step
-        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
-        return [k * step for k in range(first, last + 1)]
-
-    def text(self, tick: float) -> str:
-        """A tick as text, with no more digits than the step needs."""
-        decimals = max(0, decimals_below(self.step))
-        if decimals > 6 or abs(tick) >= 1e7:
-            largest = math.floor(math.log10(max(abs(self.low), abs(self.high))))
-            return f"{tick:.{max(1, largest + decimals_below(self.step) + 1)}g}".replace("-", "−")
-        return f"{tick + 0.0:,.{decimals}f}".replace("-", "−")
-
-
-def decimals_below(step: float) -> int:
-    """Decimals that tell multiples of a step apart; negative for steps of tens and more."""
-    return -math.floor(math.log10(step) + 1e-9)
-
-
-def spanning(values: Iterable[float], start: float, end: float, room: float = 0.06) -> Scale:
-    """A scale that holds all finite values with some room around them."""
-    finite = [value for value in values if math.isfinite(value)] or [0.0]
-    low, high = min(finite), max(finite)
-    # Values that are all alike still need a scale around them.
-    alike = max(1e-9 * max(abs(low), abs(high)), 1e-300)  # below it a logarithm of the width has no meaning
-    width = high - low if high - low > alike else max(abs(low), 1.0)
-    return Scale(low - room * width, high + room * width, start, end)
-
-
-def without_outliers(core: Iterable[float], ends: Iterable[float], most: float = 2.5) -> list[float]:
-    """The core values, and those ends that do not blow their range up more than `most` times.
-
-    One hopeless interval would otherwise press all others into a dot.
-    """
-    kept = [value for value in core if math.isfinite(value)] or [0.0]
-    low, high = min(kept), max(kept)
-    width = max(high - low, 1e-9 * max(abs(low), abs(high)))
-    return kept + [end for end in ends if low - most * width <= end <= high + most * width]
-
-
-# --------------------------------------------------------------------------------------------------------
-# Markup: elements built so that text can never become markup by accident.
-#
-# Whatever is not `Markup` already is escaped, in element content and in attributes. Labels come from other
-# people's logs and may hold HTML, quotes or line breaks;
-# `deadweight.log.labels.visible` shows them as they are.
 
 # Elements that are written without an end: HTML's void ones, and the shapes of SVG.
 EMPTY = frozenset({"meta", "link", "input", "line", "path", "circle", "rect", "polygon", "polyline"})
@@ -155,12 +76,140 @@ def _text(value: object) -> str:
     return f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else str(value)
 
 
-# --------------------------------------------------------------------------------------------------------
+# --- Parts of a page
+
+
+def section(name: str, heading: str, *children: object) -> Markup:
+    """A section with its heading; the table of contents links to it."""
+    title = element("h2", heading, id=f"{name}-heading")
+    return element("section", title, children, id=name, aria_labelledby=f"{name}-heading")
+
+
+def note(*words: object) -> Markup:
+    """A paragraph in quieter letters."""
+    return element("p", words, class_="note")
+
+
+def figure(picture: Markup, axes: str, key: Sequence[Markup] = (), *more: object) -> Markup:
+    """A drawing with what its axes mean, and the key to its marks."""
+    caption = [element("span", axes, class_="axes")]
+    if key:
+        caption.append(element("span", key, class_="key"))
+    return element("figure", picture, element("figcaption", caption), more)
+
+
+def key_entry(shape: Markup, words: str) -> Markup:
+    """One entry of a key: a small sample and its meaning."""
+    sample = element(
+        "svg", shape, viewBox="0 0 28 16", class_="sample", aria_hidden="true", focusable="false"
+    )
+    return element("span", sample, words, class_="entry")
+
+
+def table(
+    caption: str, headings: Sequence[str], bodies: Sequence[Sequence[Markup]], **attributes: object
+) -> Markup:
+    """A table with one body for each group of rows, in a box of its own that scrolls."""
+    head = element("thead", element("tr", [element("th", heading, scope="col") for heading in headings]))
+    body = [element("tbody", rows) for rows in bodies]
+    whole = element("table", element("caption", caption), head, body, **attributes)
+    # On a phone a table is wider than the screen, and nothing else would say so.
+    hint = element("p", "There are more columns to the right.", class_="hint")
+    return element("div", hint, scrolling(caption, whole))
+
+
+def scrolling(label: str, content: Markup, class_: str = "scroll") -> Markup:
+    """A box that scrolls, and can be reached by keyboard to do so."""
+    return element("div", content, class_=class_, role="region", aria_label=label, tabindex=0)
+
+
+def row(first: object, cells: Sequence[object], **attributes: object) -> Markup:
+    """A row with its own heading."""
+    return element(
+        "tr", element("th", first, scope="row"), [element("td", cell) for cell in cells], **attributes
+    )
+
+
+def facts(pairs: Sequence[tuple[str, object]], class_: str = "facts") -> Markup:
+    """Terms with what holds for them."""
+    entries = [element("div", element("dt", term), element("dd", said)) for term, said in pairs]
+    return element("dl", entries, class_=class_)
+
+
+# --- Scales and drawings
 
 WIDTH = 640
 LEFT, RIGHT = 84.0, 624.0
 # Room for the title of an axis: below its tick labels, or above the drawing.
 TITLE = 26.0
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A linear map of [low, high] to [start, end]; values outside are put on the border.
+
+    >>> scale = Scale(0.0, 10.0, 100.0, 200.0)
+    >>> scale(2.5), scale(99.0), scale.ticks()
+    (125.0, 200.0, [0.0, 2.0, 4.0, 6.0, 8.0, 10.0])
+    """
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        """The place of a value."""
+        if math.isnan(value):
+            return self.start
+        inside = min(max(value, self.low), self.high)
+        return self.start + (inside - self.low) / (self.high - self.low) * (self.end - self.start)
+
+    def holds(self, value: float) -> bool:
+        """Whether the value lies within the drawing."""
+        return self.low <= value <= self.high
+
+    @property
+    def step(self) -> float:
+        """Distance of the tick marks: 1, 2 or 5 times a power of ten."""
+        rough = (self.high - self.low) / 6
+        power = 10.0 ** math.floor(math.log10(rough))
+        return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
+
+    def ticks(self) -> list[float]:
+        """Round values within the scale, four to six of them as a rule."""
+        step = self.step
+        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+        return [k * step for k in range(first, last + 1)]
+
+    def text(self, tick: float) -> str:
+        """A tick as text, with no more digits than the step needs."""
+        decimals = -math.floor(math.log10(self.step) + 1e-9)  # negative for steps of tens and more
+        if decimals > 6 or abs(tick) >= 1e7:
+            largest = math.floor(math.log10(max(abs(self.low), abs(self.high))))
+            return f"{tick:.{max(1, largest + decimals + 1)}g}".replace("-", "−")
+        return f"{tick + 0.0:,.{max(0, decimals)}f}".replace("-", "−")
+
+
+def spanning(values: Iterable[float], start: float, end: float, room: float = 0.06) -> Scale:
+    """A scale that holds all finite values with some room around them."""
+    finite = [value for value in values if math.isfinite(value)] or [0.0]
+    low, high = min(finite), max(finite)
+    # Values that are all alike still need a scale around them.
+    alike = max(1e-9 * max(abs(low), abs(high)), 1e-300)  # below it a logarithm of the width has no meaning
+    width = high - low if high - low > alike else max(abs(low), 1.0)
+    return Scale(low - room * width, high + room * width, start, end)
+
+
+def without_outliers(core: Iterable[float], ends: Iterable[float], most: float = 2.5) -> list[float]:
+    """The core values, and those ends that do not blow their range up more than `most` times.
+
+    One hopeless interval would otherwise press all others into a dot.
+    """
+    kept = [value for value in core if math.isfinite(value)] or [0.0]
+    low, high = min(kept), max(kept)
+    width = max(high - low, 1e-9 * max(abs(low), abs(high)))
+    return kept + [end for end in ends if low - most * width <= end <= high + most * width]
 
 
 def drawing(name: str, height: float, title: str, description: str, *children: object) -> Markup:
@@ -218,21 +267,27 @@ def left_axis(scale: Scale, title: str = "") -> list[Markup]:
     ]
 
 
+def circle(x: float, y: float, r: float, class_: str, id: str | None = None) -> Markup:
+    """A circle."""
+    return element("circle", cx=x, cy=y, r=r, class_=class_, id=id)
+
+
+def square(x: float, y: float, class_: str) -> Markup:
+    """A square around a place."""
+    return element("rect", x=x - 5.5, y=y - 5.5, width=11, height=11, class_=class_)
+
+
 def diamond(x: float, y: float, size: float, class_: str) -> Markup:
     """A square on its corner."""
-    return element(
-        "polygon",
-        points=_points([(x - size, y), (x, y - size), (x + size, y), (x, y + size)]),
-        class_=class_,
-    )
+    corners = [(x - size, y), (x, y - size), (x + size, y), (x, y + size)]
+    return element("polygon", points=_points(corners), class_=class_)
 
 
 def _points(points: Sequence[tuple[float, float]]) -> str:
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
 
 
-# --------------------------------------------------------------------------------------------------------
-# Numbers as text: as many digits as mean something, and a true minus sign.
+# --- Numbers as text
 
 LARGEST_FIXED = 1e7
 MOST_DECIMALS = 6
@@ -265,7 +320,7 @@ def values_like(width: float) -> Format:
 
 
 def signed(form: Format) -> Format:
-    """The same format with a sign on positive numbers too."""
+    """The format with a sign on positive numbers too."""
 
     def with_sign(value: float | None) -> str:
         return ("+" if value is not None and value > 0 else "") + form(value)
