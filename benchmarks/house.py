@@ -1,9 +1,9 @@
 """How large the library is, and how much of it a call enters: `python benchmarks/house.py [--json FILE]`.
 
 Rooms are the folders with Python files (nested ones count to their room) and the root. Complexity is 1 and
-one for each `if`, ternary, `for`, `while`, `except`, `case`, `assert`, `and`, `or` and `if` of a comprehension,
-inner functions apart. Four calls on a small log of the lift are profiled in all threads after all imports: a
-file is entered when a function of it runs; depth counts the library's frames on one stack.
+one for each `if`, ternary, `for`, `while`, `except`, `case`, `assert`, `and`, `or`, `if` of a comprehension;
+inner functions count apart. Four calls on a small log of the lift are profiled in all threads, after all
+imports: a file is entered when a function of it runs; depth counts the library's frames on one stack.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from functools import cache
 from io import StringIO
+from operator import itemgetter
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import deadweight as dw
@@ -32,6 +33,7 @@ PACKAGE = Path(dw.__file__).resolve().parent
 STUDIES = Path(__file__).resolve().parents[1] / "studies" / "src" / "deadweight_studies"
 BRANCHES = (ast.If, ast.IfExp, ast.For, ast.While, ast.ExceptHandler, ast.match_case, ast.Assert)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+INNER = (*FUNCTIONS, ast.ClassDef)
 
 
 def rooms(paths: Iterable[Path], package: Path) -> int:
@@ -43,24 +45,23 @@ def complexity(node: ast.AST) -> int:
     """The branches of a node and below it, without those of functions and classes inside."""
     branches = len(node.values) - 1 if isinstance(node, ast.BoolOp) else isinstance(node, BRANCHES)
     branches += len(node.ifs) if isinstance(node, ast.comprehension) else 0
-    inner = (*FUNCTIONS, ast.ClassDef)
-    return branches + sum(complexity(n) for n in ast.iter_child_nodes(node) if not isinstance(n, inner))
+    return branches + sum(complexity(n) for n in ast.iter_child_nodes(node) if not isinstance(n, INNER))
 
 
 def functions(path: Path, package: Path) -> Iterator[tuple[str, int, int]]:
     """(name, complexity, lines) of every function of a file."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, FUNCTIONS):
-            lines = (node.end_lineno or node.lineno) - node.lineno + 1
-            yield f"{path.relative_to(package)}: {node.name}", 1 + complexity(node), lines
+            name, last = f"{path.relative_to(package)}: {node.name}", node.end_lineno or node.lineno
+            yield name, 1 + complexity(node), last - node.lineno + 1
 
 
 def counted(package: Path, without: Path | None = None) -> dict[str, Any]:
     """The size of a package, and its most complex and its longest function."""
     paths = [p for p in sorted(package.rglob("*.py")) if without is None or not p.is_relative_to(without)]
     every = [function for path in paths for function in functions(path, package)]
-    complex_name, highest, _ = max(every, key=lambda function: function[1])
-    long_name, _, longest = max(every, key=lambda function: function[2])
+    complex_name, highest, _ = max(every, key=itemgetter(1))
+    long_name, _, longest = max(every, key=itemgetter(2))
     return {
         "files": len(paths),
         "rooms": rooms(paths, package),
@@ -74,9 +75,7 @@ def counted(package: Path, without: Path | None = None) -> dict[str, Any]:
 def entered(call: Callable[[], object]) -> dict[str, int]:
     """Files, rooms and functions of the library that a call enters, and how deep its stack becomes."""
     inside = cache(lambda name: Path(name).resolve().is_relative_to(PACKAGE))
-    codes: set[Any] = set()
-    depths: Counter[int] = Counter()
-    deepest = 0
+    codes, depths, deepest = set[CodeType](), Counter[int](), 0
 
     def seen(frame: FrameType, event: str, _: object) -> None:
         nonlocal deepest
@@ -94,7 +93,7 @@ def entered(call: Callable[[], object]) -> dict[str, int]:
         sys.setprofile(None)
         threading.setprofile(None)
     paths = {Path(code.co_filename).resolve() for code in codes}
-    named = sum(not code.co_name.startswith("<") for code in codes)  # no lambda, no comprehension
+    named = sum(code.co_name[0] != "<" for code in codes)  # no lambda, no comprehension
     return {"files": len(paths), "rooms": rooms(paths, PACKAGE), "functions": named, "depth": deepest}
 
 
@@ -106,18 +105,13 @@ def calls(folder: Path, episodes: int) -> dict[str, dict[str, int]]:
                 importlib.import_module(module.name)
     lift = dw.domains.stochastic_lift(11)
     pi_e, pi_b = lift.pi_e, lift.pi_b
-    logs = [lift.sample(episodes, seed=0) for _ in range(3)]
-    steps = [
-        (i, t, *step)
-        for i, episode in enumerate(lift.sample(episodes, seed=0))
-        for t, step in enumerate(episode)
-    ]
+    logs = [lift.sample(episodes, seed=0) for _ in range(4)]
+    steps = [(i, t, *step) for i, episode in enumerate(logs[3]) for t, step in enumerate(episode)]
     rows = [f"{i},{t},{s},{a},{r},{pi_b.probs[s, a]}" for i, t, s, a, r in steps]
     probs = [f"{s},{a},{p}" for s, row in enumerate(pi_e.probs) for a, p in enumerate(row)]
-    log_csv, policy_csv = folder / "log.csv", folder / "policy.csv"
-    log_csv.write_text("\n".join(["episode,step,state,action,reward,behaviour_prob", *rows]))
-    policy_csv.write_text("\n".join(["state,action,prob", *probs]))
-    command = ["evaluate", str(log_csv), "--target", str(policy_csv)]
+    (folder / "log.csv").write_text("\n".join(["episode,step,state,action,reward,behaviour_prob", *rows]))
+    (folder / "policy.csv").write_text("\n".join(["state,action,prob", *probs]))
+    command = ["evaluate", str(folder / "log.csv"), "--target", str(folder / "policy.csv")]
     profiled: dict[str, Callable[[], object]] = {
         'estimate("WPDIS", interval=None)': lambda: dw.estimate("WPDIS", logs[0], pi_e, pi_b, interval=None),
         'estimate("WPDIS")': lambda: dw.estimate("WPDIS", logs[1], pi_e, pi_b),
@@ -140,7 +134,7 @@ def table(head: str, rows: dict[str, dict[str, Any]]) -> str:
 def main(arguments: list[str] | None = None) -> None:
     """Print both tables, and write them as JSON if asked to."""
     parser = argparse.ArgumentParser(description="Count the library, and what a call enters of it.")
-    parser.add_argument("--json", type=Path, help="also write the numbers to this file")
+    parser.add_argument("--json", type=Path, help="also write the numbers here")
     parser.add_argument("--studies", type=Path, default=STUDIES, help="where the studies are")
     parser.add_argument("--episodes", type=int, default=200, help="of the log")
     asked = parser.parse_args(arguments)
