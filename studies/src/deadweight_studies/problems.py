@@ -7,7 +7,7 @@ only on what is shown.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Literal
@@ -117,6 +117,11 @@ def study_problems() -> list[StudyProblem]:
         hidden("hidden 20 x 2", random_problem(40, 2, 25, seed=6), 300),
         hidden("conveyor belt, hidden load", conveyor_belt(loads=2), 500, groups=2),
     ]
+
+
+def problems_named(names: Sequence[str]) -> dict[str, StudyProblem]:
+    """Some of the problems of the studies, in their order."""
+    return {problem.name: problem for problem in study_problems() if problem.name in names}
 
 
 def hidden(name: str, problem: Problem, episodes: int, groups: int = 2) -> StudyProblem:
