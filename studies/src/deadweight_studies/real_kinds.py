@@ -308,16 +308,10 @@ def severity(name: str, n_states: int, horizon: int, seed: int, episodes: int) -
 
     moves, base, own = _ward(n_states, seed)
     r = base[:, None, None] - 1.0 * np.arange(2)[:, None] - 0.1 * np.arange(2)
-    made = with_memory(
-        name,
-        moves,
-        lambda v, a: sparse.csr_array(np.eye(2)),
-        r,
-        (_shares(0.8 + 0.1 * own),) * 2,
-        horizon,
-        episodes,
-    )
-    return _started(made, np.full((n_states, 2), 0.5 / n_states), _shares([0.7, 0.2] * n_states))
+    policies = (_shares(0.8 + 0.1 * own),) * 2
+    stays = sparse.csr_array(np.eye(2))
+    cell = with_memory(name, moves, lambda v, a: stays, r, policies, horizon, episodes)
+    return _started(cell, np.full((n_states, 2), 0.5 / n_states), _shares([0.7, 0.2] * n_states))
 
 
 def two_weeks(episodes: int) -> StudyProblem:
@@ -351,7 +345,7 @@ class Confounded:
 
     @property
     def episodes(self) -> int:
-        """Likewise."""
+        """The size of a log."""
         return self.cell.episodes
 
     @property
@@ -403,8 +397,8 @@ class LogNormal:
     def __call__(self, log: Trajectories, rng: np.random.Generator) -> FloatArray:
         """(steps,) rewards."""
         drawn = rng.standard_normal(log.n_steps)
-        found: FloatArray = log.rewards * np.exp(self.spread * drawn - self.spread**2 / 2)
-        return found
+        rewards: FloatArray = log.rewards * np.exp(self.spread * drawn - self.spread**2 / 2)
+        return rewards
 
 
 @dataclass(frozen=True)
@@ -457,11 +451,10 @@ def heavy_tails(
     name: str, n_states: int, n_actions: int, steps: int, noise: LogNormal | Pareto, seed: int, episodes: int
 ) -> StudyProblem:
     """Positive rewards over a few steps, times noise with heavy tails."""
-    problem = endless(n_states, n_actions, steps, seed)
-    mdp = problem.mdp
+    mdp = endless(n_states, n_actions, steps, seed).mdp
     positive = TabularMDP(mdp.P, 0.2 + np.abs(mdp.r), mdp.d0, steps)
-    made = with_policies(name, positive, steps, np.random.default_rng([seed, 1]))
-    return StudyProblem(name, made, episodes, noise=noise)
+    problem = with_policies(name, positive, steps, np.random.default_rng([seed, 1]))
+    return StudyProblem(name, problem, episodes, noise=noise)
 
 
 def unsaid_clusters(name: str, seed: int, episodes: int) -> StudyProblem:
@@ -622,8 +615,8 @@ def _ward(n_states: int, seed: int) -> tuple[FloatArray, FloatArray, FloatArray]
 
 def _shares(second: Any) -> FloatArray:
     """(S, 2) probabilities from those of the second action."""
-    found = np.asarray(second, dtype=np.float64)
-    return np.column_stack([1.0 - found, found])
+    probs = np.asarray(second, dtype=np.float64)
+    return np.column_stack([1.0 - probs, probs])
 
 
 def _started(cell: StudyProblem, d0: FloatArray, pi_b: FloatArray) -> StudyProblem:
