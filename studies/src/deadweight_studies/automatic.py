@@ -69,12 +69,12 @@ class NoiseLabels:
 
     @property
     def pi_e(self) -> TabularPolicy:
-        """The same whatever the label says."""
+        """The new policy, which does not depend on the label."""
         return self._for_labels(self.problem.pi_e)
 
     @property
     def pi_b(self) -> TabularPolicy:
-        """The old policy, which is as blind."""
+        """The old policy, which does not depend on it either."""
         return self._for_labels(self.problem.pi_b)
 
     def _for_labels(self, policy: TabularPolicy) -> TabularPolicy:
@@ -215,8 +215,8 @@ def run(name: str, number: int) -> dict[str, Any]:
         errors.update({name: rows[name].value - truth for name in PLAIN})
         errors.update({f"{name} automatic": rows[name].value - truth for name in STATE_BASED})
         for suffix, drop in (("free", "auto:free"), ("hand-set", HAND_SET)):
-            other = evaluate(log, task.pi_e, task.pi_b, STATE_BASED[:2], drop=drop, interval=None)
-            errors.update({f"{name} {suffix}": other[name].value - truth for name in STATE_BASED[:2]})
+            dropping = evaluate(log, task.pi_e, task.pi_b, STATE_BASED[:2], drop=drop, interval=None)
+            errors.update({f"{name} {suffix}": dropping[name].value - truth for name in STATE_BASED[:2]})
     ends = {name: [float(end) - truth for end in rows[name].interval or ()] for name in ROWS}
     return {"errors": errors, "ends": ends, "verdict": judged(rows.verdict.answer, task.values)}
 

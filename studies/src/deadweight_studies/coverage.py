@@ -224,7 +224,7 @@ Shares = dict[str, dict[str, str]]
 
 
 def summarise(out: Path, runs: int | None = None) -> tuple[list[Line], Shares, Shares]:
-    """Of the first `runs` runs: lines, and by cell the shares of wrong "better" and of other verdicts."""
+    """Lines of the first `runs` runs, and by cell the shares of wrong "better" and of other verdicts."""
     lines: list[Line] = []
     better: Shares = {}
     verdicts: Shares = {}

@@ -78,8 +78,8 @@ def run(name: str, number: int) -> dict[str, Any]:
     rng = np.random.default_rng([SEED, place, number])
     log, pi_b = cell.sample(int(rng.integers(2**31))), cell.pi_b.probs
     action = number % pi_b.shape[1]
-    other = 0.9 * rng.dirichlet(np.ones(pi_b.shape[1]), len(pi_b)) + 0.1 / pi_b.shape[1]
-    tables = (pi_b, _times(pi_b, action, 2.0), _times(pi_b, action, 0.5), other)
+    another = 0.9 * rng.dirichlet(np.ones(pi_b.shape[1]), len(pi_b)) + 0.1 / pi_b.shape[1]
+    tables = (pi_b, _times(pi_b, action, 2.0), _times(pi_b, action, 0.5), another)
     stated = dict(zip(STATED, tables, strict=True))
     record: dict[str, Any] = {}
     for kind, probs in stated.items():

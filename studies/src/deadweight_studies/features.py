@@ -84,12 +84,12 @@ class WithNoise:
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """Those of the world, and noise."""
+        """Names of the world's features, and of the noise."""
         return (*self.world.feature_names, *(f"noise_{j}" for j in range(self.extra)))
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Those of the world."""
+        """Names of the world's actions."""
         return self.world.action_names
 
     def start(self, episodes: int, rng: np.random.Generator) -> FloatArray:
@@ -115,7 +115,7 @@ class Echo:
     action_names: tuple[str, ...] = ("down", "up")
 
     def start(self, episodes: int, rng: np.random.Generator) -> FloatArray:
-        """Somewhere; nothing was done before."""
+        """(episodes, 3) two coordinates at random; nothing was done before."""
         return np.column_stack([rng.standard_normal((episodes, 2)), np.zeros(episodes)])
 
     def step(

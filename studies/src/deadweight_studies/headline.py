@@ -155,7 +155,7 @@ def cells() -> dict[str, Cell]:
 
 
 def _kind(task: Task) -> Kind:
-    """Of a cell that was here before there were kinds."""
+    """The kind of a cell that was here before there were kinds."""
     as_it_is = isinstance(task, StudyProblem) and task.shown is None
     return "well specified" if as_it_is else "not Markov"
 

@@ -155,7 +155,7 @@ def _best_values(mdp: TabularMDP, horizon: int) -> FloatArray:
 
 @cache
 def cells() -> dict[str, StudyProblem]:
-    """Those of the other studies, six with a near-optimal pi_b, those that break rules, and real kinds."""
+    """Problems of the other studies, six with a near-optimal pi_b, those that break rules, and real kinds."""
     plain = {problem.name: problem for problem in study_problems()}
     named = {
         "stochastic lift 11": 1000,

@@ -149,8 +149,8 @@ def random_problem(
             P[s, a, -1] = 0.05
     weight = rng.beta(0.5, 1.5, size=n_states)  # how much the action matters: mostly little
     P = (1 - weight[:, None, None]) * P.mean(axis=1, keepdims=True) + weight[:, None, None] * P
-    common, own = rng.normal(size=(n_states, 1)), rng.normal(size=(n_states, n_actions))
-    r = common + weight[:, None] * own
+    common, by_action = rng.normal(size=(n_states, 1)), rng.normal(size=(n_states, n_actions))
+    r = common + weight[:, None] * by_action
     R: FloatArray = np.zeros_like(P) if at_end else np.repeat(r[:, :, None], n_states + 1, axis=2)
     if at_end:
         R[:, :, -1] = (r > np.median(r)).astype(float)
@@ -275,10 +275,10 @@ def previous_action(
     moves = rng.dirichlet(np.full(n_states, 0.5), n_states)
     size = n_states * n_actions
     P, r = np.zeros((size, n_actions, size + 1)), np.zeros((size, n_actions))
-    common, own = rng.normal(size=n_states), rng.normal(size=(n_states, n_actions))
+    common, by_action = rng.normal(size=n_states), rng.normal(size=(n_states, n_actions))
     for s in range(n_states):
         for before in range(n_actions):
-            r[s * n_actions + before] = common[s] + own[s, before]
+            r[s * n_actions + before] = common[s] + by_action[s, before]
             for a in range(n_actions):
                 P[s * n_actions + before, a, a:size:n_actions] = 0.97 * moves[s]
                 P[s * n_actions + before, a, -1] = 0.03
@@ -288,7 +288,7 @@ def previous_action(
     shown = np.arange(size) // n_actions
     pi_b = 0.5 * rng.dirichlet(np.full(n_actions, 2.0), n_states) + 0.5 / n_actions
     # What the action of now pays in the next state, on average.
-    later = moves @ own
+    later = moves @ by_action
     best = np.eye(n_actions)[later.argmax(axis=1)]
     pi_e = 0.6 * best + 0.4 * pi_b
     problem = Problem(name, mdp, as_policy(pi_e[shown], mdp), as_policy(pi_b[shown], mdp))

@@ -359,7 +359,7 @@ class Job:
 
     @property
     def done(self) -> bool:
-        """Whether the record is there."""
+        """Whether the store has the record."""
         return self.key in self.store
 
 
@@ -380,12 +380,12 @@ def fill(
     missing = [job for job in jobs if not job.done]
     waiting = (job for job in missing if not job.done)
     calls = ((job, job.arguments) for job in waiting)
-    made = set()
+    kept = set()
     for job, record in completed(make, calls, min(workers, len(missing)), apart):
         job.store.put(job.key, record)
-        made.add(id(job))
+        kept.add(id(job))
         yield job
-    yield from (job for job in missing if id(job) not in made)
+    yield from (job for job in missing if id(job) not in kept)
 
 
 __all__ = ["Job", "Key", "Record", "Store", "digest", "fill", "last_made_with", "remarks"]

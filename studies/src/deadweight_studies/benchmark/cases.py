@@ -183,7 +183,7 @@ def decode_in_one_thread(files: list[str]) -> None:
 
 
 def decode_in_all_threads(files: list[str]) -> None:
-    """As Arrow does by itself."""
+    """File by file, in as many threads as Arrow takes by itself."""
     import pyarrow.parquet as pq
 
     for file in files:
@@ -313,7 +313,7 @@ def main_growth(scale: float) -> list[Result]:
 
 
 def _growth_in_levels(problem: Setting) -> Result:
-    """Of a path of WSIS, on one log: states where the policies agree may be dropped, and no others."""
+    """Growth of a path of WSIS, on one log: states where the policies agree may be dropped, and no others."""
     never = problem.log.n_steps + 1
 
     def path_with(states: int) -> Callable[[], EpsilonPath]:

@@ -29,7 +29,7 @@ class Mean:
 
     @classmethod
     def of(cls, values: FloatArray) -> Mean:
-        """Of one number a run."""
+        """The mean of one number a run."""
         spread = float(values.std(ddof=1)) if values.size > 1 else math.nan
         return cls(float(values.mean()), spread / math.sqrt(values.size))
 
@@ -75,7 +75,7 @@ class Results:
         return next((row.value for row in rows if row.column == name), math.nan)
 
     def has(self, label: str) -> bool:
-        """Whether the column was made."""
+        """Whether there are numbers of the column."""
         return label in BOUNDS or (self.experiment.settings[0], label) in self._values
 
     def values(self, setting: int, label: str) -> FloatArray:

@@ -103,7 +103,7 @@ class Protocol:
         return "".join([self.base, *(sign + switch for switch in changed)])
 
     def has(self, switch: str) -> bool:
-        """Whether a quirk is repeated."""
+        """Whether a switch is on: a quirk of the authors' code is repeated."""
         return switch in self.switches
 
     @property
