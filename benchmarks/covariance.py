@@ -7,12 +7,11 @@ the mean of its two references over the candidate. Run: `python benchmarks/covar
 from __future__ import annotations
 
 import sys
-import time
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from deadweight_studies.benchmark.timing import Ratio, ratio
 
 from deadweight.domains import deterministic_lift, stochastic_lift
 from deadweight.log.trajectories import Trajectories
@@ -35,24 +34,14 @@ def random_log(n_states: int, horizon: int, seed: int = 0) -> tuple[Trajectories
     return Trajectories(states, actions, rng.normal(size=size), offsets), pi_e, pi_b
 
 
-def seconds(work: Callable[[], object], repeats: int = 1) -> float:
-    """Mean seconds of a call."""
-    start = time.perf_counter()
-    for _ in range(repeats):
-        work()
-    return (time.perf_counter() - start) / repeats
-
-
-def against_loops(log: Trajectories, pi_e: np.ndarray, pi_b: np.ndarray, rounds: int) -> np.ndarray:
-    """Reference time over candidate time, one ratio a round."""
+def against_loops(log: Trajectories, pi_e: np.ndarray, pi_b: np.ndarray, rounds: int) -> Ratio:
+    """Reference time over candidate time."""
     plain = reference.Log([[(int(s), int(a), float(r)) for s, a, r in episode] for episode in log])
-    found = []
-    for _ in range(rounds):
-        before = seconds(lambda: reference.covariance_test(plain, pi_e, pi_b))
-        mine = seconds(lambda: covariance(log, pi_e, pi_b), 20)
-        after = seconds(lambda: reference.covariance_test(plain, pi_e, pi_b))
-        found.append((before + after) / 2 / mine)
-    return np.array(found)
+
+    def loops() -> object:
+        return reference.covariance_test(plain, pi_e, pi_b)
+
+    return ratio(lambda: covariance(log, pi_e, pi_b), loops, rounds, repeats=20).inverse
 
 
 def main(rounds: int = 5) -> int:
@@ -61,26 +50,23 @@ def main(rounds: int = 5) -> int:
     worst = np.inf
     for problem in (deterministic_lift(17), stochastic_lift(17)):
         log = problem.sample(EPISODES)
-        found = against_loops(log, problem.pi_e.probs, problem.pi_b.probs, rounds)
-        worst = min(worst, report(f"{problem.name}, 15 states, 121 sets", found))
+        measured = against_loops(log, problem.pi_e.probs, problem.pi_b.probs, rounds)
+        worst = min(worst, report(f"{problem.name}, 15 states, 121 sets", measured))
     worst = min(worst, report("random log, 15 states, H = 30", against_loops(*random_log(15, 30), rounds)))
     few, many = random_log(15, 30), random_log(200, 30)
-    shares = []
-    for _ in range(rounds):
-        before = seconds(lambda: covariance(*few), 20)
-        large = seconds(lambda: covariance(*many), 3)
-        after = seconds(lambda: covariance(*few), 20)
-        shares.append((large / 20_101) / ((before + after) / 2 / 121))
-    low, middle, high = np.percentile(shares, [25, 50, 75])
-    print(f"a set of 200 states costs {middle:.3f}x one of 15 states ({low:.3f} to {high:.3f})")
-    return int(worst < 500 or middle > 1)
+    each = ratio(lambda: covariance(*many), lambda: [covariance(*few) for _ in range(20)], rounds, repeats=3)
+    share = each.times(20 * 121 / 20_101)  # sets of one or two states
+    spread = f"({share.low:.3f} to {share.high:.3f})"
+    print(f"a set of 200 states costs {share.median:.3f}x one of 15 states {spread}")
+    return int(worst < 500 or share.median > 1)
 
 
-def report(name: str, found: np.ndarray) -> float:
+def report(name: str, measured: Ratio) -> float:
     """Print the quartiles and give the median."""
-    low, middle, high = np.percentile(found, [25, 50, 75])
-    print(f"{name}: {middle:,.0f}x faster than the loops ({low:,.0f} to {high:,.0f})")
-    return float(middle)
+    print(
+        f"{name}: {measured.median:,.0f}x faster than the loops ({measured.low:,.0f} to {measured.high:,.0f})"
+    )
+    return measured.median
 
 
 if __name__ == "__main__":

@@ -108,10 +108,10 @@ def main() -> None:
     warnings.simplefilter("ignore", ConvergenceWarning)
     print("problem        method             RMSE     bias CPU s a log")
     for problem, episodes in ((dw.domains.cart_pole(50), 100), (dw.domains.sepsis_like(), 300)):
-        found = {"BLEND": [], "DM": [], "fitted Q, MLP": []}
+        estimates = {"BLEND": [], "DM": [], "fitted Q, MLP": []}
         if find_spec("d3rlpy"):
-            found["fitted Q, d3rlpy"] = []
-        seconds = dict.fromkeys(found, 0.0)
+            estimates["fitted Q, d3rlpy"] = []
+        seconds = dict.fromkeys(estimates, 0.0)
         for seed in range(runs):
             log = problem.sample(episodes, seed=1000 + seed)
             began = time.process_time()
@@ -119,20 +119,20 @@ def main() -> None:
                 log, problem.pi_e, problem.pi_b, ["BEHAVIOUR", "DM", "BLEND"], background=False
             )
             seconds["BLEND"] += time.process_time() - began
-            found["BLEND"].append(table["BLEND"].value)
+            estimates["BLEND"].append(table["BLEND"].value)
             began = time.process_time()
             direct = dw.estimate("DM", log, problem.pi_e, problem.pi_b, interval=None)
             seconds["DM"] += time.process_time() - began
-            found["DM"].append(direct.value)
+            estimates["DM"].append(direct.value)
             began = time.process_time()
             rows = problem.pi_e.on(log)
-            found["fitted Q, MLP"].append(fitted_q(log, rows, problem.horizon, seed))
+            estimates["fitted Q, MLP"].append(fitted_q(log, rows, problem.horizon, seed))
             seconds["fitted Q, MLP"] += time.process_time() - began
-            if "fitted Q, d3rlpy" in found:
+            if "fitted Q, d3rlpy" in estimates:
                 began = time.process_time()
-                found["fitted Q, d3rlpy"].append(fitted_q_of_d3rlpy(log, problem, seed))
+                estimates["fitted Q, d3rlpy"].append(fitted_q_of_d3rlpy(log, problem, seed))
                 seconds["fitted Q, d3rlpy"] += time.process_time() - began
-        for name, values in found.items():
+        for name, values in estimates.items():
             off = np.array(values) - problem.true_value
             print(
                 f"{problem.name:14} {name:16} {np.sqrt((off**2).mean()):6.3f} {off.mean():+8.3f} "

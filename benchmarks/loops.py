@@ -27,11 +27,11 @@ EPISODES, HORIZON = 1_000, 100
 
 def main(rounds: int = 3) -> None:
     """Check that both agree, and print how many times faster ours is."""
-    made = setting(EPISODES, HORIZON)
-    plain = reference.Log([[(int(s), int(a), float(r)) for s, a, r in episode] for episode in made.log])
-    pi_e, pi_b = made.pi_e.tolist(), made.pi_b.tolist()
-    model = fit_mdp(made.log, *made.pi_e.shape)
-    q = q_values(model, made.pi_e, HORIZON)
+    problem = setting(EPISODES, HORIZON)
+    plain = reference.Log([[(int(s), int(a), float(r)) for s, a, r in episode] for episode in problem.log])
+    pi_e, pi_b = problem.pi_e.tolist(), problem.pi_b.tolist()
+    model = fit_mdp(problem.log, *problem.pi_e.shape)
+    q = q_values(model, problem.pi_e, HORIZON)
     loops: dict[str, Callable[[], float]] = {
         "PDIS": lambda: reference.per_decision(plain, pi_e, pi_b),
         "WPDIS": lambda: reference.per_decision(plain, pi_e, pi_b, weighted=True),
@@ -43,12 +43,12 @@ def main(rounds: int = 3) -> None:
         def ours(name: str = name) -> float:
             # Solved over the steps of the log, as the loops do.
             return estimate(
-                name, made.log, made.pi_e, made.pi_b, interval=None, model=model, solve="longest"
+                name, problem.log, problem.pi_e, problem.pi_b, interval=None, model=model, solve="longest"
             ).value
 
         np.testing.assert_allclose(ours(), loop(), rtol=1e-9)
-        found = ratio(ours, loop, rounds, repeats=20).inverse
-        print(f"{name}, {EPISODES:,} x {HORIZON}, loops over ours: {found}", flush=True)
+        measured = ratio(ours, loop, rounds, repeats=20).inverse
+        print(f"{name}, {EPISODES:,} x {HORIZON}, loops over ours: {measured}", flush=True)
 
 
 if __name__ == "__main__":

@@ -120,15 +120,15 @@ def main() -> None:
     print(f"| deadweight {dw.__version__} | | {json.loads(start.stdout)['import']:.1f} s |")
     scope: dict[str, Any] = {}
     for package, module in PEERS.items():
-        found, said = install(folder, package)
-        if found is None:
+        interpreter, said = install(folder, package)
+        if interpreter is None:
             print(f"| {package} | {said} | |")
             continue
-        imported = ask(found, IMPORT.format(module=module), folder).get("import")
+        imported = ask(interpreter, IMPORT.format(module=module), folder).get("import")
         seconds = "fails" if imported is None else f"{imported:.1f} s"
-        print(f"| {package} {version(found, package)} | {said} | {seconds} |")
+        print(f"| {package} {version(interpreter, package)} | {said} | {seconds} |")
         if package == "scope-rl":
-            scope = ask(found, SCOPE, folder)
+            scope = ask(interpreter, SCOPE, folder)
     print("\n| log | estimator | truth | deadweight | scope-rl |\n| --- | --- | ---: | ---: | ---: |")
     for kind, (log, pi_e, truth) in logs.items():
         for name in ("WPDIS", "WIS"):

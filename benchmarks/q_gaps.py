@@ -7,11 +7,10 @@ the mean of its two references. Run: `python benchmarks/q_gaps.py`.
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
+from deadweight_studies.benchmark.timing import ratio
 from scipy import sparse
 
 from deadweight.domains import taxi
@@ -46,21 +45,6 @@ def bare_products(mdp: TabularMDP, pi: np.ndarray, horizon: int) -> None:
         mdp.P @ v
 
 
-def ratios(candidate: Callable[[], object], reference: Callable[[], object], rounds: int = 5) -> np.ndarray:
-    """Candidate time over reference time, one ratio a round."""
-
-    def seconds(work: Callable[[], object]) -> float:
-        start = time.perf_counter()
-        work()
-        return time.perf_counter() - start
-
-    found = []
-    for _ in range(rounds):
-        before, mine, after = seconds(reference), seconds(candidate), seconds(reference)
-        found.append(2 * mine / (before + after))
-    return np.array(found)
-
-
 def main(horizon: int = 1000) -> int:
     """Print quartiles of the ratios; the exit code is 1 when a median against the recursion is above 1.5."""
     cases = {f"{k} random successors": random_sparse_mdp(2000, 6, k) for k in (4, 16, 32)}
@@ -69,10 +53,9 @@ def main(horizon: int = 1000) -> int:
     worst = 0.0
     for name, mdp in cases.items():
         for against, reference in (("recursion", recursion), ("bare products", bare_products)):
-            found = ratios(partial(gaps, mdp, pi, horizon), partial(reference, mdp, pi, horizon))
-            low, middle, high = np.percentile(found, [25, 50, 75])
-            print(f"{name:21s} against {against:14s} {middle:.2f}x ({low:.2f} to {high:.2f})")
-            worst = max(worst, middle if reference is recursion else 0.0)
+            measured = ratio(partial(gaps, mdp, pi, horizon), partial(reference, mdp, pi, horizon), rounds=5)
+            print(f"{name:21s} against {against:14s} {measured}")
+            worst = max(worst, measured.median if reference is recursion else 0.0)
     return int(worst > 1.5)
 
 

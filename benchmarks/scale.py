@@ -89,10 +89,10 @@ def main() -> None:
             _, code, used = os.wait4(child.pid, 0)
             assert code == 0, "the evaluation failed"
             out.seek(0)
-            found = json.load(out)
+            document = json.load(out)
         wall = time.monotonic() - start
-    verdict = found["verdict"]
-    headline = found["estimates"][verdict["estimator"]]
+    verdict = document["verdict"]
+    headline = document["estimates"][verdict["estimator"]]
     low, high = headline["interval"]
     processor = used.ru_utime + used.ru_stime
     print(f"{asked.million} million rows ({size:.2f} GB of Parquet), {asked.workers} worker(s)")

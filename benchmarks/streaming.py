@@ -45,11 +45,11 @@ def write_folder(folder: Path, rows: int, ragged: bool, rows_a_file: int = 5 * M
     episode = np.repeat(np.arange(len(lengths)), lengths)[:rows]
     step = np.arange(rows) - offsets[episode]
     for lo in range(0, rows, rows_a_file):
-        some = slice(lo, min(lo + rows_a_file, rows))
-        size = some.stop - lo
+        here = slice(lo, min(lo + rows_a_file, rows))
+        size = here.stop - lo
         columns = {
-            "episode": episode[some],
-            "step": step[some],
+            "episode": episode[here],
+            "step": step[here],
             "state": rng.integers(50, size=size),
             "action": rng.integers(4, size=size),
             "reward": rng.normal(size=size),
@@ -123,9 +123,9 @@ def stream_ratio(work: Work, folder: Path, threads: bool) -> Ratio:
 def cpu_ratio(work: Work, folder: Path) -> float:
     """Processor seconds of a stream over those of decoding, all threads together."""
     spent = []
-    for one in (work, decode):
+    for job in (work, decode):
         start = time.process_time()
-        one(folder)
+        job(folder)
         spent.append(time.process_time() - start)
     return spent[0] / spent[1]
 
@@ -144,10 +144,10 @@ def on_ray(work: Work, folder: Path, expected: list[float]) -> None:
     except dw.errors.MissingExtra as missing:
         print(missing)
         return
-    found: list[float] = []
-    first = seconds(lambda: found.extend(work(folder, executor)))
+    values: list[float] = []
+    first = seconds(lambda: values.extend(work(folder, executor)))
     serial = seconds(lambda: work(folder))
-    assert found == expected
+    assert values == expected
     print(
         f"Ray: the same bits; start {start:.1f} s, then {first:.1f} s where one process takes {serial:.1f} s"
     )

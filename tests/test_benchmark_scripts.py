@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from importlib import util
 from pathlib import Path
@@ -34,3 +35,28 @@ def test_plain_loops(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
 def test_path(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     script("path", monkeypatch).main(20, 5)
     assert capsys.readouterr().out.count("x (") == 6
+
+
+def test_house(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    script("house", monkeypatch).main(["--episodes", "20", "--json", str(tmp_path / "house.json")])
+    numbers = json.loads((tmp_path / "house.json").read_text())
+    assert numbers["sizes"]["library"]["files"] > numbers["sizes"]["studies"]["files"]
+    files = [call["files"] for call in numbers["calls"].values()]
+    assert files == sorted(files)  # from one estimate without an interval to the command line
+    assert min(files) > 10
+    assert "| `evaluate(log, pi_e, pi_b)` |" in capsys.readouterr().out
+
+
+def test_house_counts_branches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    lines = [
+        "def f(x):",
+        "    assert x",
+        "    for y in [z for z in x if z]:",
+        "        if y and x or z:",
+        "            return 1 if y else 2",
+        "    def inner(): return 1 if x else 2",
+    ]
+    (tmp_path / "one.py").write_text("\n".join(lines))
+    counted = script("house", monkeypatch).counted(tmp_path)
+    assert counted["highest complexity"] == "8 (one.py: f)"
+    assert counted["longest function"] == "6 (one.py: f)"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from deadweight_studies import automatic as automatic_drop
-from deadweight_studies.automatic import fresh_cells, markdown, tuned_cells
+from deadweight_studies.automatic import STUDY, fresh_cells, table, tuned_cells
 from deadweight_studies.problems import study_problems
-from deadweight_studies.runs import first_runs, make_runs
+from deadweight_studies.study import MSERatio, first_runs, geometric_mean, make_runs, mse_ratio
 
 
 def test_there_are_enough_problems_and_enough_of_them_are_fresh():
@@ -18,14 +18,14 @@ def test_there_are_enough_problems_and_enough_of_them_are_fresh():
 
 
 def test_ratio_of_mean_squares():
-    found = automatic_drop.mse_ratio(np.array([1.0, -1.0, 2.0]), np.array([2.0, 2.0, -2.0]))
+    found = mse_ratio(np.array([1.0, -1.0, 2.0]), np.array([2.0, 2.0, -2.0]))
     assert found.value == pytest.approx(0.5)
-    assert automatic_drop.mse_ratio(np.array([3.0, 1.0]), np.array([3.0, 1.0])).std_error == 0.0
+    assert mse_ratio(np.array([3.0, 1.0]), np.array([3.0, 1.0])).std_error == 0.0
 
 
 def test_geometric_mean_weighs_halving_and_doubling_alike():
-    ratios = [automatic_drop.MSERatio(0.5, 0.0), automatic_drop.MSERatio(2.0, 0.0)]
-    assert automatic_drop.geometric_mean(ratios).value == pytest.approx(1.0)
+    ratios = [MSERatio(0.5, 0.0), MSERatio(2.0, 0.0)]
+    assert geometric_mean(ratios).value == pytest.approx(1.0)
 
 
 def test_policies_of_hidden_problems_depend_on_what_is_shown_only():
@@ -39,14 +39,14 @@ def test_the_automatic_drop_helps_on_the_belt_and_runs_resume(tmp_path):
     belt = next(problem for problem in study_problems() if problem.name == "conveyor belt")
     first = automatic_drop.run(belt.name, 0)
     assert first == automatic_drop.run(belt.name, 0)
-    store = automatic_drop.stores(tmp_path)[belt.name]
+    store = STUDY.stores(tmp_path)[belt.name]
     assert list(make_runs({belt.name: store}, automatic_drop.run, 6)) == [belt.name]
-    made = first_runs(automatic_drop.stores(tmp_path)[belt.name], 6)
+    made = first_runs(STUDY.stores(tmp_path)[belt.name], 6)
     assert made[0] == first
     assert made == first_runs(store, 6)
     errors = {key: np.array([one["errors"][key] for one in made]) for key in first["errors"]}
     # 0.036 +- 0.008 over 100 logs (docs/automatic.md): a third is far outside what six logs can do.
-    assert automatic_drop.mse_ratio(errors["C-WSPDIS automatic"], errors["WPDIS"]).value < 1 / 3
+    assert mse_ratio(errors["C-WSPDIS automatic"], errors["WPDIS"]).value < 1 / 3
 
 
 def made(error: float, verdict: str) -> dict:
@@ -58,14 +58,14 @@ def made(error: float, verdict: str) -> dict:
 
 
 def test_a_line_by_hand():
-    line = automatic_drop.line_of("short river", [made(0.1, "right"), made(-0.7, "cannot tell")])
+    line = automatic_drop.line("short river", [made(0.1, "right"), made(-0.7, "cannot tell")])
     assert line.fresh
     assert [ratio.value for ratio in line.ratios] == pytest.approx([0.25] * len(line.ratios))
     assert line.coverage == {"C-WSPDIS": 0.5, "WDRSIS": 0.5, "BLEND": 0.5}
     assert line.width["BLEND"] == pytest.approx(1.0 / (2 * 1.95996 * np.sqrt((0.01 + 0.49) / 2)), rel=1e-4)
     assert (line.error, line.right, line.wrong) == (pytest.approx(1.0), 0.5, 0.0)
-    old = automatic_drop.line_of("river", [made(0.1, "right"), made(0.2, "right")])
-    text = markdown([old, line])
+    old = automatic_drop.line("river", [made(0.1, "right"), made(0.2, "right")])
+    text = table([old, line])
     assert text.index("| river | 2 |") < text.index("| fresh cells |") < text.index("| short river | 2 |")
 
 

@@ -54,7 +54,7 @@ def test_one_run_of_the_comparison_is_repeatable_and_its_table_has_every_cell():
     first = comparison_study.run("river x 5", 0)
     assert first == comparison_study.run("river x 5", 0)
     line = comparison_study.Line("river", 5, first["said"], 1)
-    assert comparison_study.markdown([line]).count("| river |") == 1
+    assert comparison_study.table([line]).count("| river |") == 1
 
 
 def test_real_kinds_come_last_and_are_a_group_of_their_own():
@@ -62,7 +62,7 @@ def test_real_kinds_come_last_and_are_a_group_of_their_own():
     real = [f"{name} x {count}" for count in comparison_study.COUNTS for name in comparison_study.REAL]
     assert names[-len(real) :] == real
     said = comparison_study.run("toxic dose x 5", 0)["said"]
-    text = comparison_study.markdown([comparison_study.Line("toxic dose", 5, said, 1)])
+    text = comparison_study.table([comparison_study.Line("toxic dose", 5, said, 1)])
     assert "| **5** | **1 real problems** | 1 |" in text
 
 
@@ -111,6 +111,6 @@ def test_a_run_of_the_cuts() -> None:
     line = cut_study.Line(
         "by state", "river", 0.4, (ratio,) * 5, ((1, 2),) * 5, cut_study.Counter(["state"] * 2), 2
     )
-    text = cut_study.markdown([line])
+    text = cut_study.table([line])
     assert "| by state | 40% | 0.500 ± 0.100 |" in text
     assert "| by state | 0.50 -> 1.00 |" in text

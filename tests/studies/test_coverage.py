@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from deadweight_studies import coverage as interval_coverage
-from deadweight_studies.coverage import summarise, write_tables
+from deadweight_studies.coverage import STUDY, summarise, write_tables
 
 import deadweight as dw
 
@@ -58,12 +58,12 @@ def test_a_verdict_is_right_if_it_says_which_policy_is_better() -> None:
 
 
 def test_a_study_resumes_and_is_the_same(tmp_path) -> None:
-    assert list(interval_coverage.study(tmp_path / "once", 2, only=[CELL])) == [CELL]
-    list(interval_coverage.study(tmp_path / "twice", 1, only=[CELL]))
+    assert [name for name, _ in STUDY.make(tmp_path / "once", 2, only=[CELL])] == [CELL]
+    list(STUDY.make(tmp_path / "twice", 1, only=[CELL]))
     file = next((tmp_path / "twice" / "runs").glob("*.jsonl"))
     file.write_text(file.read_text() + '{"name": "cut sho')
     told: list[str] = []
-    list(interval_coverage.study(tmp_path / "twice", 2, only=[CELL], tell=told.append))
+    list(STUDY.make(tmp_path / "twice", 2, only=[CELL], tell=told.append))
     assert len(told) == 1
     assert told[0].startswith(f"1 record in '{file}' was damaged or cut short")
     assert summarise(tmp_path / "twice") == summarise(tmp_path / "once")

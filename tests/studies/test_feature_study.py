@@ -11,9 +11,9 @@ from deadweight_studies.features import (
     WithNoise,
     by_heart,
     cells,
-    line_of,
-    markdown,
+    line,
     run,
+    table,
 )
 from deadweight_studies.problems import in_cells, irrelevant
 
@@ -36,13 +36,13 @@ def record(value, interval, answer="better", flags=()):
 
 def test_a_line_by_hand():
     records = [record(1.1, (0.0, 2.0)), record(0.9, (1.5, 2.0), "cannot tell", ["contradicted"])]
-    line = line_of("continuous lift", records)
-    assert line.rmse["WDR"] == pytest.approx(0.1)
-    assert line.ratio("C-WSPDIS", "WPDIS") == pytest.approx(0.25)
-    assert line.coverage == 0.5
-    assert line.answers == {"better": 0.5, "worse": 0.0, "cannot tell": 0.5}
-    assert line.width == pytest.approx(1.25 / (2 * 1.96 * 0.1))
-    text = markdown([line])
+    made = line("continuous lift", records)
+    assert made.rmse["WDR"] == pytest.approx(0.1)
+    assert made.ratio("C-WSPDIS", "WPDIS") == pytest.approx(0.25)
+    assert made.coverage == 0.5
+    assert made.answers == {"better": 0.5, "worse": 0.0, "cannot tell": 0.5}
+    assert made.width == pytest.approx(1.25 / (2 * 1.96 * 0.1))
+    text = table([made])
     assert "| continuous lift (2) |" in text
     assert "mean square error 0.25 (geometric mean)" in text
 

@@ -10,7 +10,6 @@ import pytest
 from deadweight_studies import headline as headline_study
 from deadweight_studies.headline_tables import SINGLE, Line, headline_tables, lines, write_headline
 from deadweight_studies.problems import STEPS, BinnedCartpole
-from deadweight_studies.runs import first_runs
 from deadweight_studies.work import study
 
 import deadweight as dw
@@ -42,7 +41,7 @@ CALM = Line(
 
 
 def test_cells_say_what_is_hard_about_them_and_whether_the_rule_was_chosen_on_them() -> None:
-    cells = headline_study.headline_cells()
+    cells = headline_study.cells()
     old = list(cells.values())[:40]
     assert all(cell.tuned for cell in old)
     assert {cell.kind for cell in old} == {"well specified", "not Markov"}
@@ -54,19 +53,18 @@ def test_cells_say_what_is_hard_about_them_and_whether_the_rule_was_chosen_on_th
 
 
 def test_the_number_of_episodes_is_named_once() -> None:
-    names = list(headline_study.headline_cells())
+    names = list(headline_study.cells())
     assert {"random 30 x 4, n = 60", "random 30 x 4, n = 500"} <= set(names)
     assert [name for name in names if name.count("n = ") != 1] == []
 
 
 def test_a_run_and_its_line(tmp_path, monkeypatch) -> None:
-    some = {CELL: headline_study.headline_cells()[CELL]}
-    monkeypatch.setattr(headline_study, "headline_cells", lambda: some)
-    assert list(headline_study.study(tmp_path, 2, only=[CELL])) == [CELL]
-    kept = headline_study.stores(tmp_path)[CELL]
-    first, second = first_runs(kept, None)
+    some = {CELL: headline_study.cells()[CELL]}
+    monkeypatch.setattr(headline_study, "STUDY", replace(headline_study.STUDY, cells=lambda: some))
+    ((name, (first, second)),) = headline_study.STUDY.make(tmp_path, 2, only=[CELL])
+    assert name == CELL
     assert first == headline_study.run(CELL, 0)
-    truth = headline_study.headline_cells()[CELL].task.values[0]
+    truth = headline_study.cells()[CELL].task.values[0]
     (line,) = lines(tmp_path)
     covered = [one["rows"]["BLEND"][1] <= truth <= one["rows"]["BLEND"][2] for one in (first, second)]
     assert line.coverage["BLEND"] == np.mean(covered)
@@ -158,7 +156,7 @@ def test_widths_without_an_end_can_be_read_and_leave_the_mean_alone() -> None:
 
 
 def test_a_verdict_is_right_if_it_says_which_policy_is_better() -> None:
-    cell = headline_study.headline_cells()["random 8 x 3, n = 800"].task
+    cell = headline_study.cells()["random 8 x 3, n = 800"].task
     table = dw.evaluate(cell.sample(1), cell.pi_e, cell.pi_b, ["BEHAVIOUR", "BLEND"], background=False)
     assert headline_study.judged(table.verdict.answer, cell.values) == "right"
     assert headline_study.judged(table.verdict.answer, cell.values[::-1]) == "wrong"
@@ -179,8 +177,8 @@ def test_a_pole_on_a_cart() -> None:
 
 
 def test_the_command_makes_the_cells_that_are_named(tmp_path, monkeypatch, capsys) -> None:
-    some = {name: headline_study.headline_cells()[name] for name in ("graph, n = 128", CELL)}
-    monkeypatch.setattr(headline_study, "headline_cells", lambda: some)
+    some = {name: headline_study.cells()[name] for name in ("graph, n = 128", CELL)}
+    monkeypatch.setattr(headline_study, "STUDY", replace(headline_study.STUDY, cells=lambda: some))
     study("headline", 2, 1, tmp_path, ["graph, n = 128"])
     assert "| graph, n = 128 | well specified | 2 |" in capsys.readouterr().out
     assert len(list(tmp_path.rglob("*.jsonl"))) == 1

@@ -64,14 +64,14 @@ def test_a_candidate_passes_or_nothing_changes():
 def test_a_run_is_a_function_of_its_number_and_a_line_of_its_runs():
     made = [study.run("random 8 x 3", number) for number in range(2)]
     assert made[0] == study.run("random 8 x 3", 0)
-    line = study.summarised("random 8 x 3", made)
+    line = study.line("random 8 x 3", made)
     assert set(line.gain) == set(study.VARIANTS)
     assert line.gain[study.OURS] == np.mean([one["found"][study.OURS][0] for one in made])
     # 1.66 over 20 logs: the two of them are far from nothing, and from the best that there is.
     assert 1.0 < line.gain[study.OURS] < 1.9
     assert line.worse[study.OURS] == 0.0
     assert 0.5 < line.relative(study.OURS) <= 1.1
-    table = study.markdown([line])
+    table = study.table([line])
     assert table.count("| improve |") == 1
     assert "random 8 x 3" in table
 
@@ -81,8 +81,8 @@ def test_what_lasts_longer_than_any_window_is_a_group_of_its_own():
     assert names == ["real: toxic dose", "real: pays 5 later", "real: graph"]
     assert list(study.cells())[-3:] == names  # seeds of the others stay
     made = study.run(names[0], 0)
-    line = study.summarised(names[0], [made])
+    line = study.line(names[0], [made])
     assert line.group == "real"
     # The model sees the good of a dose and not its harm: what is best by it is worse.
     assert line.worse[study.OPTIMUM] == 1.0
-    assert "| real kinds (1): gain / best | worse, mean | at most |" in study.markdown([line])
+    assert "| real kinds (1): gain / best | worse, mean | at most |" in study.table([line])

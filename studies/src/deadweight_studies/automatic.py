@@ -2,16 +2,19 @@
 
 The truth of every problem is known; a run is one log: the error of every variant, the intervals of the
 automatic rows and of the headline, and the verdict. Ratios compare variants on the same logs, and their
-Monte-Carlo errors are those of paired runs. `automatic_tables` prints what the runs say.
+Monte-Carlo errors are those of paired runs.
+
+Some cells were looked at while the rule was chosen, the fresh ones were not: nothing was tuned on them. Among
+both are rewards for a past that the labels hide, hidden frailty, few episodes, late rewards, features cut
+into fifty cells, and labels that mean nothing at all: there a wrong model asks for too much dropping.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,9 +25,7 @@ from deadweight.log.trajectories import Trajectories
 from deadweight.mdp.paper_domains import stochastic_lift
 from deadweight.mdp.problem import Problem, as_policy
 from deadweight.negligible.state_tests import DropWarning
-from deadweight.typing import FloatArray
 from deadweight.verbs.estimate import evaluate
-from deadweight_studies.coverage import markdown as table
 from deadweight_studies.headline import facts, judged
 from deadweight_studies.headline import fresh_problems as headline_problems
 from deadweight_studies.headline_tables import geometric
@@ -44,15 +45,10 @@ from deadweight_studies.problems import (
     study_problems,
     windy_grid,
 )
-from deadweight_studies.records import digest
-from deadweight_studies.runs import Stores, first_runs, make_runs, store_of
+from deadweight_studies.records import Record
+from deadweight_studies.study import MSERatio, Study, geometric_mean, markdown, mse_ratio, of_columns
 
-# --------------------------------------------------------------------------------------------------------
-# Problems for the automatic drop: where it should help, and where a wrong model asks for too much of it.
-#
-# The first were looked at while the rule was chosen, the last were not: nothing was tuned on them. Among both
-# are rewards for a past that the labels hide, hidden frailty, few episodes, late rewards, features cut into
-# fifty cells, and labels that mean nothing at all.
+# --- Cells
 
 
 @dataclass(frozen=True)
@@ -73,12 +69,12 @@ class NoiseLabels:
 
     @property
     def pi_e(self) -> TabularPolicy:
-        """The same whatever the label says."""
+        """The new policy, which does not depend on the label."""
         return self._for_labels(self.problem.pi_e)
 
     @property
     def pi_b(self) -> TabularPolicy:
-        """Likewise."""
+        """The old policy, which does not depend on it either."""
         return self._for_labels(self.problem.pi_b)
 
     def _for_labels(self, policy: TabularPolicy) -> TabularPolicy:
@@ -112,8 +108,8 @@ def blind(n_states: int, n_actions: int, horizon: int, seed: int) -> Problem:
     problem = random_problem(n_states, n_actions, horizon, seed)
     pi_e = np.full(n_actions, 0.4 / n_actions)
     pi_e[problem.mdp.r.mean(axis=0).argmax()] += 0.6
-    both = (np.tile(one, (n_states, 1)) for one in (pi_e, np.full(n_actions, 1.0 / n_actions)))
-    return Problem(problem.name, problem.mdp, *(as_policy(one, problem.mdp) for one in both))
+    both = (np.tile(probs, (n_states, 1)) for probs in (pi_e, np.full(n_actions, 1.0 / n_actions)))
+    return Problem(problem.name, problem.mdp, *(as_policy(probs, problem.mdp) for probs in both))
 
 
 @cache
@@ -133,7 +129,7 @@ def tuned_cells() -> dict[str, Task]:
 
 @cache
 def fresh_cells() -> dict[str, Task]:
-    """Cells that were not."""
+    """Cells that nobody looked at while the rule was chosen."""
     cells: list[Task] = [
         previous_action("previous action pays, 7 x 3", 7, 3, horizon=10, seed=41, episodes=400),
         previous_action("previous action pays, 12 x 2", 12, 2, horizon=12, seed=42, episodes=300),
@@ -156,7 +152,13 @@ def fresh_cells() -> dict[str, Task]:
     return {cell.name: cell for cell in cells}
 
 
-# --------------------------------------------------------------------------------------------------------
+@cache
+def cells() -> dict[str, Task]:
+    """All cells, the fresh ones last."""
+    return {**tuned_cells(), **fresh_cells()}
+
+
+# --- The study
 
 SEED = 2026
 HAND_SET = "q-gap:1.0"
@@ -175,17 +177,6 @@ COMPARISONS = (
     ("C-WSPDIS hand-set", "WPDIS"),
     ("WDRSIS hand-set", "WDR"),
 )
-
-
-@dataclass(frozen=True)
-class MSERatio:
-    """MSE of one variant over that of another, on the same runs."""
-
-    value: float
-    std_error: float
-
-    def __str__(self) -> str:
-        return f"{self.value:.3f} ± {self.std_error:.3f}"
 
 
 @dataclass(frozen=True)
@@ -212,148 +203,121 @@ class Line:
     wrong: float
 
 
-def stores(out: Path) -> Stores:
-    """The store of every problem."""
-    settings = (SEED, HAND_SET, PLAIN, STATE_BASED, ROWS)
-    return {
-        name: store_of(out / "runs", "automatic", name, digest(place, *settings, *facts(task)))
-        for place, (name, task) in enumerate(_problems().items())
-    }
-
-
-def study(
-    out: Path, runs: int, workers: int = 1, tell: Callable[[str], None] = lambda line: None
-) -> Iterator[Line]:
-    """Lines of the table, one a problem, as they are finished; `tell` gets remarks on what was found."""
-    kept = stores(out)
-    for name in make_runs(kept, run, runs, workers, tell):
-        yield line_of(name, first_runs(kept[name], runs))
-
-
 def run(name: str, number: int) -> dict[str, Any]:
     """Error of every variant on one log, some intervals, and the verdict."""
-    problems = _problems()
-    task = problems[name]
-    log = task.sample(np.random.SeedSequence([SEED, list(problems).index(name), number]))
+    task, place = cells()[name], list(cells()).index(name)
+    log = task.sample(np.random.SeedSequence([SEED, place, number]))
     truth = task.values[0]
     errors: dict[str, float] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DropWarning)
-        table = evaluate(log, task.pi_e, task.pi_b, (*PLAIN, *STATE_BASED), background=False)
-        errors.update({one: table[one].value - truth for one in PLAIN})
-        errors.update({f"{one} automatic": table[one].value - truth for one in STATE_BASED})
+        rows = evaluate(log, task.pi_e, task.pi_b, (*PLAIN, *STATE_BASED), background=False)
+        errors.update({name: rows[name].value - truth for name in PLAIN})
+        errors.update({f"{name} automatic": rows[name].value - truth for name in STATE_BASED})
         for suffix, drop in (("free", "auto:free"), ("hand-set", HAND_SET)):
-            other = evaluate(log, task.pi_e, task.pi_b, STATE_BASED[:2], drop=drop, interval=None)
-            errors.update({f"{one} {suffix}": other[one].value - truth for one in STATE_BASED[:2]})
-    ends = {one: [float(end) - truth for end in table[one].interval or ()] for one in ROWS}
-    return {"errors": errors, "ends": ends, "verdict": judged(table.verdict.answer, task.values)}
+            dropping = evaluate(log, task.pi_e, task.pi_b, STATE_BASED[:2], drop=drop, interval=None)
+            errors.update({f"{name} {suffix}": dropping[name].value - truth for name in STATE_BASED[:2]})
+    ends = {name: [float(end) - truth for end in rows[name].interval or ()] for name in ROWS}
+    return {"errors": errors, "ends": ends, "verdict": judged(rows.verdict.answer, task.values)}
 
 
-@cache
-def _problems() -> dict[str, Task]:
-    return {**tuned_cells(), **fresh_cells()}
-
-
-def line_of(name: str, made: list[dict[str, Any]]) -> Line:
+def line(name: str, records: list[Record]) -> Line:
     """The line of a problem from its runs."""
-    errors = {key: np.array([one["errors"][key] for one in made]) for key in made[0]["errors"]}
-    row_errors = {one: errors.get(one, errors.get(f"{one} automatic")) for one in (*ROWS, *SINGLE)}
-    squares = {one: float(np.square(found).mean()) for one, found in row_errors.items() if found is not None}
-    ends = {one: np.array([record["ends"][one] for record in made]) for one in ROWS}
+    errors, ends = of_columns(records, "errors"), of_columns(records, "ends")
+    squares = {
+        row: float(np.square(errors[row if row in errors else f"{row} automatic"]).mean())
+        for row in (*ROWS, *SINGLE)
+    }
     best = min(SINGLE, key=squares.__getitem__)
-    verdicts = [record["verdict"] for record in made]
+    verdicts = [record["verdict"] for record in records]
     return Line(
         problem=name,
         fresh=name in fresh_cells(),
-        runs=len(made),
+        runs=len(records),
         ratios=tuple(mse_ratio(errors[variant], errors[base]) for variant, base in COMPARISONS),
-        coverage={one: float(((end[:, 0] <= 0) & (end[:, 1] >= 0)).mean()) for one, end in ends.items()},
+        coverage={row: float(((end[:, 0] <= 0) & (end[:, 1] >= 0)).mean()) for row, end in ends.items()},
         width={
-            one: float(np.median(end[:, 1] - end[:, 0]) / (2 * NORMAL * np.sqrt(squares[one])))
-            for one, end in ends.items()
+            row: float(np.median(end[:, 1] - end[:, 0]) / (2 * NORMAL * np.sqrt(squares[row])))
+            for row, end in ends.items()
         },
         error=squares["BLEND"] / squares[best],
         best=best,
-        right=verdicts.count("right") / len(made),
-        wrong=verdicts.count("wrong") / len(made),
+        right=verdicts.count("right") / len(records),
+        wrong=verdicts.count("wrong") / len(records),
     )
 
-
-def mse_ratio(errors: FloatArray, base: FloatArray) -> MSERatio:
-    """Ratio of mean squares, with the delta-method error of paired runs."""
-    top, bottom = np.square(errors), np.square(base)
-    ratio = float(top.mean() / bottom.mean())
-    influence = (top - ratio * bottom) / bottom.mean()
-    return MSERatio(ratio, float(influence.std(ddof=1) / np.sqrt(len(errors))))
-
-
-def geometric_mean(ratios: list[MSERatio]) -> MSERatio:
-    """Geometric mean over problems, with the error that their own errors imply."""
-    logs = np.log([ratio.value for ratio in ratios])
-    errors = np.array([ratio.std_error / ratio.value for ratio in ratios])
-    mean = float(np.exp(logs.mean()))
-    return MSERatio(mean, mean * float(np.sqrt(np.square(errors).sum())) / len(ratios))
-
-
-# --------------------------------------------------------------------------------------------------------
-# The study of the automatic drop as tables: errors, intervals and verdicts, fresh problems apart.
 
 # With one or two effective episodes an interval has no end to speak of; it counts as so wide in a mean.
 WIDEST = 100.0
 
 
-def markdown(lines: list[Line]) -> str:
-    """All tables: cells that the rule was chosen on, and those that it was not."""
+def table(lines: list[Line]) -> str:
+    """Errors, intervals and verdicts of the cells that the rule was chosen on, and of the fresh ones."""
     tables = []
-    for title, some in (
+    for title, group in (
         ("cells that the rule was chosen on", [line for line in lines if not line.fresh]),
         ("fresh cells", [line for line in lines if line.fresh]),
     ):
-        if some:
-            tables += [_errors(title, some), _intervals(title, some)]
+        if group:
+            tables += [_errors(title, group), _intervals(title, group)]
     return "\n\n".join(tables) + "\n"
 
 
-def _errors(title: str, some: list[Line]) -> str:
+def _errors(title: str, group: list[Line]) -> str:
     heads = [title, "logs", *(f"{variant} / {base}" for variant, base in COMPARISONS)]
-    rows = [[line.problem, str(line.runs), *map(str, line.ratios)] for line in some]
+    rows = [[line.problem, str(line.runs), *map(str, line.ratios)] for line in group]
     known = {problem.name for problem in study_problems()}
-    first = [line for line in some if line.problem in known]
-    for name, group in (("", some), (", the sixteen problems of version 0.1", first)):
-        if not group or (name and len(group) == len(some)):
+    first = [line for line in group if line.problem in known]
+    for name, part in (("", group), (", the sixteen problems of version 0.1", first)):
+        if not part or (name and len(part) == len(group)):
             continue
-        columns = [[line.ratios[j] for line in group] for j in range(len(COMPARISONS))]
+        columns = [[line.ratios[j] for line in part] for j in range(len(COMPARISONS))]
         rows.append([f"**geometric mean{name}**", "", *(str(geometric_mean(column)) for column in columns)])
         worst = [max(column, key=lambda ratio: ratio.value) for column in columns]
         rows.append([f"**worst{name}**", "", *map(str, worst)])
-    return table(heads, rows)
+    return markdown(heads, rows)
 
 
-def _intervals(title: str, some: list[Line]) -> str:
+def _intervals(title: str, group: list[Line]) -> str:
     heads = [
-        *(title, *(f"coverage {one}" for one in ROWS), *(f"width {one}" for one in ROWS)),
+        *(title, *(f"coverage {row}" for row in ROWS), *(f"width {row}" for row in ROWS)),
         *("BLEND over best", "best", "right", "wrong"),
     ]
     rows = [
         [
-            *(line.problem, *(f"{line.coverage[one]:.2f}" for one in ROWS)),
-            *(_width(line.width[one]) for one in ROWS),
+            *(line.problem, *(f"{line.coverage[row]:.2f}" for row in ROWS)),
+            *(_width(line.width[row]) for row in ROWS),
             *(f"{line.error:.2f}", line.best, f"{line.right:.2f}", f"{line.wrong:.3f}"),
         ]
-        for line in some
+        for line in group
     ]
     rows.append(
         [
             *("**lowest coverage, geometric means, mean shares**",),
-            *(f"{min(line.coverage[one] for line in some):.2f}" for one in ROWS),
-            *(f"{geometric(min(line.width[one], WIDEST) for line in some):.2f}" for one in ROWS),
-            *(f"{geometric(line.error for line in some):.2f}", ""),
-            *(f"{np.mean([line.right for line in some]):.2f}",),
-            *(f"{np.mean([line.wrong for line in some]):.3f}",),
+            *(f"{min(line.coverage[row] for line in group):.2f}" for row in ROWS),
+            *(f"{geometric(min(line.width[row], WIDEST) for line in group):.2f}" for row in ROWS),
+            *(f"{geometric(line.error for line in group):.2f}", ""),
+            *(f"{np.mean([line.right for line in group]):.2f}",),
+            *(f"{np.mean([line.wrong for line in group]):.3f}",),
         ]
     )
-    return table(heads, rows)
+    return markdown(heads, rows)
 
 
 def _width(width: float) -> str:
     return f"{width:.2f}" if width < WIDEST else f"> {WIDEST:.0f}"
+
+
+def _fingerprint(place: int, task: Task) -> Iterator[object]:
+    yield from (place, SEED, HAND_SET, PLAIN, STATE_BASED, ROWS, *facts(task))
+
+
+STUDY = Study(
+    name="automatic",
+    cells=cells,
+    run=run,
+    fingerprint=_fingerprint,
+    line=line,
+    table=table,
+    words=lambda line: f"{line.problem}: {', '.join(map(str, line.ratios[:2]))}",
+)

@@ -7,10 +7,8 @@ stands what a user would do without it: an interval for each policy, at a level 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +24,8 @@ from deadweight.verbs.compare import compare
 from deadweight_studies.headline import fresh_problems
 from deadweight_studies.problems import StudyProblem, hard_problems, study_problems
 from deadweight_studies.real_kinds import real_problems
-from deadweight_studies.runs import Stores, first_runs, make_runs, open_stores
+from deadweight_studies.records import Record
+from deadweight_studies.study import Study, markdown, of_problems
 
 SEED = 2031
 COUNTS = (5, 20, 50)
@@ -95,13 +94,13 @@ def candidates(cell: StudyProblem, count: int, rng: np.random.Generator) -> list
     q = q_values(mdp, old, mdp.horizon or LONGEST)[0]
     means = np.stack([np.bincount(shown, column) for column in q.T], axis=1) / np.bincount(shown)[:, None]
     q = means[shown] / ((means - means.mean(axis=1, keepdims=True)).std() + 1e-12)
-    found = []
+    policies = []
     for _ in range(count - 1):
         sign, share = (1.0 if rng.random() < 0.75 else -1.0), rng.uniform(0.1, 0.9)
         noise = rng.uniform(0.2, 1.5) * rng.normal(size=means.shape)[shown]
         liked = softmax((sign * q + noise) / rng.uniform(0.3, 1.5))
-        found.append((1 - share) * old + share * liked)
-    return [*found, old]
+        policies.append((1 - share) * old + share * liked)
+    return [*policies, old]
 
 
 def run(name: str, number: int) -> dict[str, Any]:
@@ -117,21 +116,21 @@ def run(name: str, number: int) -> dict[str, Any]:
     pi_b = estimate_behaviour(log) if cell.problem.name in COUNTED else cell.pi_b
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DropWarning)
-        found = compare(log, policies, pi_b, level=LEVEL, seed=number)
-    return {"said": judged(found, truth, cell.problem.behaviour_value)}
+        comparison = compare(log, policies, pi_b, level=LEVEL, seed=number)
+    return {"said": judged(comparison, truth, cell.problem.behaviour_value)}
 
 
-def judged(found: Comparison, truth: FloatArray, old: float) -> dict[str, float]:
+def judged(comparison: Comparison, truth: FloatArray, old: float) -> dict[str, float]:
     """What was said against the truth, by column."""
-    names = list(found)
+    names = list(comparison)
     true = dict(zip(names, truth.tolist(), strict=True))
-    intervals = {name: found.difference(name).interval for name in names}
+    intervals = {name: comparison.difference(name).interval for name in names}
     best = max(names, key=true.__getitem__)
     spread = max(true.values()) - min(true.values())
-    separate = _separate(found)
+    separate = _separate(comparison)
     highest = max(low for low, _ in separate.values())
     lower_end = max(names, key=lambda name: separate[name][0])
-    alone = [name for name in names if _claims_alone(found, name)]
+    alone = [name for name in names if _claims_alone(comparison, name)]
 
     def regret(name: str) -> float:
         return (true[best] - true[name]) / spread if spread > 0 else 0.0
@@ -140,34 +139,34 @@ def judged(found: Comparison, truth: FloatArray, old: float) -> dict[str, float]
     missed = [not low - slack <= true[k] - old <= high + slack for k, (low, high) in intervals.items()]
     values = (
         any(missed),
-        any(true[name] <= old + slack for name in found.better),
-        best in found.may_be_best,
-        len(found.may_be_best),
+        any(true[name] <= old + slack for name in comparison.better),
+        best in comparison.may_be_best,
+        len(comparison.may_be_best),
         sum(high >= highest for _, high in separate.values()),
-        len(found.better) + len(found.worse),
+        len(comparison.better) + len(comparison.worse),
         len(alone),
-        regret(found.ranking[0]),
-        true[best] - true[found.ranking[0]] > found.regret_bound[found.ranking[0]] + slack,
+        regret(comparison.ranking[0]),
+        true[best] - true[comparison.ranking[0]] > comparison.regret_bound[comparison.ranking[0]] + slack,
         regret(lower_end),
     )
     return dict(zip(COLUMNS, map(float, values), strict=True))
 
 
-def _separate(found: Comparison) -> dict[str, tuple[float, float]]:
+def _separate(comparison: Comparison) -> dict[str, tuple[float, float]]:
     """The interval that each policy would have by itself, at a level divided by the number of policies."""
     return {
-        name: (one.value - half, one.value + half)
-        for name in found
-        for one, half in [(found[name].headline, _widened(found, name))]
+        name: (headline.value - half, headline.value + half)
+        for name in comparison
+        for headline, half in [(comparison[name].headline, _widened(comparison, name))]
     }
 
 
-def _widened(found: Comparison, name: str, against: bool = False) -> float:
+def _widened(comparison: Comparison, name: str, against: bool = False) -> float:
     """A blend's half-width at that level, of its value or of its distance from the mean return."""
-    mixed = found[name].headline.blend
+    mixed = comparison[name].headline.blend
     assert mixed is not None
     half = mixed.baseline_error if against else mixed.half_width
-    return at_level(half, mixed.contradiction, 1 - (1 - LEVEL) / len(found))
+    return at_level(half, mixed.contradiction, 1 - (1 - LEVEL) / len(comparison))
 
 
 def at_level(half: float, bias: float, level: float) -> float:
@@ -179,47 +178,32 @@ def at_level(half: float, bias: float, level: float) -> float:
     return half_width(min(noise, with_bias), bias, level)
 
 
-def _claims_alone(found: Comparison, name: str) -> bool:
+def _claims_alone(comparison: Comparison, name: str) -> bool:
     """Whether an evaluation by itself would claim a difference from the behaviour policy."""
-    distance = abs(found[name].headline.value - found.baseline_value)
-    return distance > _widened(found, name, against=True)
+    distance = abs(comparison[name].headline.value - comparison.baseline_value)
+    return distance > _widened(comparison, name, against=True)
 
 
-def study(
-    out: Path,
-    runs: int,
-    workers: int = 1,
-    tell: Callable[[str], None] = lambda line: None,
-    only: Iterable[str] | None = None,
-) -> Iterator[Line]:
-    """Lines of the table, one a cell, as they are finished."""
-    kept = stores(out)
-    for name in make_runs(kept, run, runs, workers, tell, only):
-        made = [record["said"] for record in first_runs(kept[name], runs)]
-        means = {column: float(np.mean([one[column] for one in made])) for column in COLUMNS}
-        problem, _, count = name.rpartition(" x ")
-        yield Line(problem, int(count), means, len(made))
+def line(name: str, records: list[Record]) -> Line:
+    """The means of a cell."""
+    means = {column: float(np.mean([record["said"][column] for record in records])) for column in COLUMNS}
+    problem, _, count = name.rpartition(" x ")
+    return Line(problem, int(count), means, len(records))
 
 
-def stores(out: Path) -> Stores:
-    """The store of every cell."""
-    return open_stores(out / "runs", "compare", cells(), SEED, COUNTS, LEVEL, COUNTED)
-
-
-def markdown(lines: list[Line]) -> str:
+def table(lines: list[Line]) -> str:
     """Means by number of policies, over the problems of each group, and every cell."""
-    heads = ["policies", "problem", "logs", *COLUMNS, SHARE]
-    rows = [heads, ["---:", "---", "---:", *["---:"] * (len(COLUMNS) + 1)]]
+    rows = []
     for count in COUNTS:
         for kind, problems in GROUPS.items():
-            some = [line for line in lines if line.policies == count and line.problem in problems]
-            if not some:
+            group = [line for line in lines if line.policies == count and line.problem in problems]
+            if not group:
                 continue
-            mean = {column: float(np.mean([line.means[column] for line in some])) for column in COLUMNS}
-            logs = str(sum(line.runs for line in some))
-            rows.append([f"**{count}**", f"**{len(some)} {kind} problems**", logs, *_cells_of(mean)])
-            rows += [[str(count), line.problem, str(line.runs), *_cells_of(line.means)] for line in some]
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"
+            mean = {column: float(np.mean([line.means[column] for line in group])) for column in COLUMNS}
+            logs = str(sum(line.runs for line in group))
+            rows.append([f"**{count}**", f"**{len(group)} {kind} problems**", logs, *_cells_of(mean)])
+            rows += [[str(count), line.problem, str(line.runs), *_cells_of(line.means)] for line in group]
+    return markdown(["policies", "problem", "logs", *COLUMNS, SHARE], rows, left=(1,)) + "\n"
 
 
 def _cells_of(means: dict[str, float]) -> list[str]:
@@ -230,18 +214,32 @@ def _cells_of(means: dict[str, float]) -> list[str]:
 @cache
 def cells() -> dict[str, StudyProblem]:
     """Every problem with every number of policies."""
-    found = (*study_problems(), *hard_problems(), *fresh_problems(), *real_problems(REAL))
-    known = {problem.name: problem for problem in found if isinstance(problem, StudyProblem)}
-    named = {name: _named(known[name], name) for some in GROUPS.values() for name in some}
+    known = (*study_problems(), *hard_problems(), *fresh_problems(), *real_problems(REAL))
+    named = {
+        cell.name: replace(cell, problem=replace(cell.problem, name=cell.name))
+        for cell in known
+        if isinstance(cell, StudyProblem)
+    }
     # Those that came later come last: seeds depend on the order.
     return {
         f"{name} x {count}": named[name]
-        for some in ((*PROBLEMS, *FRESH), REAL)
+        for names in ((*PROBLEMS, *FRESH), REAL)
         for count in COUNTS
-        for name in some
+        for name in names
     }
 
 
-def _named(cell: StudyProblem, name: str) -> StudyProblem:
-    """The cell with its problem under the name of the study."""
-    return replace(cell, problem=replace(cell.problem, name=name))
+def _words(line: Line) -> str:
+    means = ", ".join(f"{name} {value:.2f}" for name, value in line.means.items())
+    return f"{line.problem}, {line.policies} policies, {line.runs} logs: {means}"
+
+
+STUDY = Study(
+    name="compare",
+    cells=cells,
+    run=run,
+    fingerprint=of_problems(SEED, COUNTS, LEVEL, COUNTED),
+    line=line,
+    table=table,
+    words=_words,
+)

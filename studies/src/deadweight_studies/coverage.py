@@ -3,8 +3,7 @@
 A cell is a problem and a number of episodes; a run is one log of it. Each run asks whether every kind of
 interval holds the value that it claims to hold, how wide it is, whether the verdict is right, and whether it
 says "better" where the evaluation policy *is* the behaviour policy. In the hidden problems every fitted model
-is wrong. A run depends on its cell and its number only, so that a study can be stopped, resumed, extended and
-repeated in part.
+is wrong. The tables say how often each interval held its target, and how wide it was.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import csv
 import io
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -34,7 +33,7 @@ from deadweight.typing import FloatArray
 from deadweight.verbs.estimate import estimate, evaluate
 from deadweight.verbs.verdict import verdict
 from deadweight_studies.problems import StudyProblem, study_problems
-from deadweight_studies.runs import Stores, first_runs, make_runs, open_stores
+from deadweight_studies.study import Runs, first_runs, markdown, of_problems
 
 LEVEL = 0.95
 RESAMPLES = 200
@@ -75,7 +74,7 @@ class Row:
 @cache
 def cells() -> dict[str, StudyProblem]:
     """All cells by name."""
-    known = {one.name: one for one in study_problems()}
+    known = {problem.name: problem for problem in study_problems()}
     chosen = [known[name] for name in FROM_STUDIES]
     chosen += [
         StudyProblem("stochastic lift 7, 12 steps", cut(stochastic_lift(7), 12), 300),
@@ -176,18 +175,18 @@ def null_verdicts(cell: StudyProblem, log: Trajectories) -> Iterator[tuple[str, 
             yield f"{estimator}, pi_b {how}", verdict(table[estimator], table["BEHAVIOUR"]).answer == "better"
 
 
-def _row(found: Estimate, target: float) -> Row:
-    made = found.bounds
-    assert made is not None
-    return Row(found.name, made.kind, made.covers, made.lower, made.upper, target)
+def _row(estimate: Estimate, target: float) -> Row:
+    bounds = estimate.bounds
+    assert bounds is not None
+    return Row(estimate.name, bounds.kind, bounds.covers, bounds.lower, bounds.upper, target)
 
 
-def _without_cross_check(found: Estimate, target: float) -> Row:
+def _without_cross_check(estimate: Estimate, target: float) -> Row:
     """What the interval would be with `cross_check=False`."""
-    made = found.bounds
-    assert made is not None
-    half = made.sampling_error + abs(found.bias or 0.0)
-    return Row(found.name, "auto unchecked", made.covers, found.centre - half, found.centre + half, target)
+    bounds, centre = estimate.bounds, estimate.centre
+    assert bounds is not None
+    half = bounds.sampling_error + abs(estimate.bias or 0.0)
+    return Row(estimate.name, "auto unchecked", bounds.covers, centre - half, centre + half, target)
 
 
 def _value_of_mu(cell: StudyProblem, dropped: list[Any]) -> float:
@@ -198,27 +197,9 @@ def _value_of_mu(cell: StudyProblem, dropped: list[Any]) -> float:
     return policy_value(problem.mdp, np.where(mask, problem.pi_b.probs, problem.pi_e.probs))
 
 
-def stores(out: Path) -> Stores:
-    """The store of every cell."""
-    return open_stores(out / "runs", "coverage", cells(), SEED, LEVEL, RESAMPLES, AUTO)
+STUDY = Runs(name="coverage", cells=cells, run=run, fingerprint=of_problems(SEED, LEVEL, RESAMPLES, AUTO))
 
-
-def study(
-    out: Path,
-    runs: int,
-    workers: int = 1,
-    only: Iterable[str] | None = None,
-    tell: Callable[[str], None] = lambda line: None,
-) -> Iterator[str]:
-    """Make all runs that `out` does not hold yet; yields the name of each finished cell.
-
-    `tell` gets remarks on what was found there.
-    """
-    return make_runs(stores(out), run, runs, workers, tell, only)
-
-
-# --------------------------------------------------------------------------------------------------------
-# The coverage study as tables: how often each interval held its target, and how wide it was.
+# --- Tables
 
 HEADINGS = ("cell", "runs", "estimator", "interval", "covers", "coverage", "std_error", "median_width")
 
@@ -243,11 +224,11 @@ Shares = dict[str, dict[str, str]]
 
 
 def summarise(out: Path, runs: int | None = None) -> tuple[list[Line], Shares, Shares]:
-    """Of the first `runs` runs: lines, and by cell the shares of wrong "better" and of other verdicts."""
+    """Lines of the first `runs` runs, and by cell the shares of wrong "better" and of other verdicts."""
     lines: list[Line] = []
     better: Shares = {}
     verdicts: Shares = {}
-    for cell, store in sorted(stores(out).items(), key=lambda item: item[1].path):
+    for cell, store in sorted(STUDY.stores(out).items(), key=lambda item: item[1].path):
         records = first_runs(store, runs)
         if not records:
             continue
@@ -297,19 +278,13 @@ def _wide(lines: list[Line], what: str) -> str:
     """A Markdown table with a row a cell and a column for each estimator and interval."""
     columns = list(dict.fromkeys((line.interval, line.estimator) for line in lines))
     cells = list(dict.fromkeys(line.cell for line in lines))
-    found = {(line.cell, line.interval, line.estimator): getattr(line, what) for line in lines}
+    values = {(line.cell, line.interval, line.estimator): getattr(line, what) for line in lines}
     form = "{:.3f}" if what == "coverage" else "{:.3g}"
     heads = [what.replace("_", " "), *(f"{interval} {estimator}" for interval, estimator in columns)]
-    rows = [[cell, *(form.format(found[cell, *column]) for column in columns)] for cell in cells]
+    rows = [[cell, *(form.format(values[cell, *column]) for column in columns)] for cell in cells]
     return markdown(heads, rows)
 
 
 def _shares(heading: str, by_cell: Shares) -> str:
     names = list(next(iter(by_cell.values()), {}))
     return markdown([heading, *names], [[cell, *shares.values()] for cell, shares in by_cell.items()])
-
-
-def markdown(heads: list[str], rows: list[list[str]]) -> str:
-    """A Markdown table, numbers to the right."""
-    lines = [heads, ["---"] + ["---:"] * (len(heads) - 1), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

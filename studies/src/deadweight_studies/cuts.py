@@ -2,16 +2,14 @@
 
 Logs of problems with exact truths are cut in five ways: by chance alone, sooner in states that promise
 little, sooner at late steps, by both, and by a variable that the log does not show and that pays or costs at
-every step. The last one is a case that no weights from the log can mend.
+every step. The last one is a case that no weights from the log can repair.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,9 +19,17 @@ from deadweight.mdp.problem import Problem
 from deadweight.mdp.tabular import q_values
 from deadweight.typing import FloatArray
 from deadweight.verbs.estimate import evaluate
-from deadweight_studies.automatic import MSERatio, geometric_mean, mse_ratio
-from deadweight_studies.problems import StudyProblem, study_problems
-from deadweight_studies.runs import Stores, first_runs, make_runs, open_stores
+from deadweight_studies.problems import StudyProblem, problems_named
+from deadweight_studies.records import Record
+from deadweight_studies.study import (
+    MSERatio,
+    Study,
+    geometric_mean,
+    markdown,
+    mse_ratio,
+    of_columns,
+    of_problems,
+)
 
 SEED = 1992
 NAMES = ("BEHAVIOUR", "WPDIS", "WDR", "DM", "BLEND")
@@ -56,6 +62,13 @@ class Line:
     runs: int
 
 
+@cache
+def cells() -> dict[str, StudyProblem]:
+    """Every way of being cut on every problem."""
+    problems = problems_named(PROBLEMS)
+    return {f"{cut}: {name}": problem for cut in CUTS for name, problem in problems.items()}
+
+
 def cut_log(
     problem: Problem, log: Trajectories, cut: str, rng: np.random.Generator
 ) -> tuple[Trajectories, float]:
@@ -74,7 +87,7 @@ def cut_log(
     kept = steps <= first[episode]
     lengths = np.minimum(log.lengths, first + 1)
     was_cut = first < log.lengths
-    found = Trajectories(
+    seen = Trajectories(
         log.states[kept],
         log.actions[kept],
         rewards[kept],
@@ -82,7 +95,7 @@ def cut_log(
         propensities=None if log.propensities is None else log.propensities[kept],
         terminated=log.terminated & ~was_cut,
     )._limited_to(horizon)
-    return found, float(was_cut.mean())
+    return seen, float(was_cut.mean())
 
 
 def _chances(problem: Problem, cut: str, horizon: int, states: Any, steps: Any, frail: Any) -> FloatArray:
@@ -103,80 +116,75 @@ def _chances(problem: Problem, cut: str, horizon: int, states: Any, steps: Any, 
 
 def run(name: str, number: int) -> dict[str, Any]:
     """Errors on one log, and which intervals hold the truth, without and with weights."""
-    cut, _, problem_name = name.partition(": ")
-    cell = _problems()[problem_name]
-    seeds = np.random.SeedSequence([SEED, list(_cells()).index(name), number]).spawn(2)
+    cut, _, _ = name.partition(": ")
+    cell, place = cells()[name], list(cells()).index(name)
+    seeds = np.random.SeedSequence([SEED, place, number]).spawn(2)
     whole = cell.problem.sample(cell.episodes, seeds[0])
     log, share = cut_log(cell.problem, whole, cut, np.random.default_rng(seeds[1]))
     new, old = cell.values
-    found: dict[str, Any] = {"share": share, "errors": {}, "covered": {}}
+    record: dict[str, Any] = {"share": share, "errors": {}, "covered": {}}
     for kind, way in ((IGNORED, None), (WEIGHED, "auto")):
         ev = evaluate(log, cell.pi_e, cell.pi_b, NAMES, background=False, cut_weights=way)
-        for one in NAMES:
-            truth, bounds = old if one == "BEHAVIOUR" else new, ev[one].interval
-            found["errors"][f"{one} {kind}"] = ev[one].value - truth
-            found["covered"][f"{one} {kind}"] = bounds is not None and bounds[0] <= truth <= bounds[1]
+        for estimator in NAMES:
+            truth, bounds = old if estimator == "BEHAVIOUR" else new, ev[estimator].interval
+            holds = bounds is not None and bounds[0] <= truth <= bounds[1]
+            record["errors"][f"{estimator} {kind}"] = ev[estimator].value - truth
+            record["covered"][f"{estimator} {kind}"] = holds
         if way is not None:
-            found["by"] = ev.conventions["cut_weights"]["by"]
-    return found
+            record["by"] = ev.conventions["cut_weights"]["by"]
+    return record
 
 
-def study(
-    out: Path, runs: int, workers: int = 1, tell: Callable[[str], None] = lambda line: None
-) -> Iterator[Line]:
-    """Lines of the table, one a cell, as they are finished."""
-    kept = stores(out)
-    for name in make_runs(kept, run, runs, workers, tell):
-        made = first_runs(kept[name], runs)
-        keys = made[0]["errors"]
-        errors = {key: np.array([one["errors"][key] for one in made]) for key in keys}
-        held = {key: sum(one["covered"][key] for one in made) for key in keys}
-        cut, _, problem = name.partition(": ")
-        yield Line(
-            cut,
-            problem,
-            float(np.mean([one["share"] for one in made])),
-            tuple(mse_ratio(errors[f"{one} {WEIGHED}"], errors[f"{one} {IGNORED}"]) for one in NAMES),
-            tuple((held[f"{one} {IGNORED}"], held[f"{one} {WEIGHED}"]) for one in NAMES),
-            Counter(one["by"] for one in made),
-            len(made),
-        )
+def line(name: str, records: list[Record]) -> Line:
+    """What the runs of a cell say."""
+    errors, covered = of_columns(records, "errors"), of_columns(records, "covered")
+    held = {key: int(holds.sum()) for key, holds in covered.items()}
+    cut, _, problem = name.partition(": ")
+    return Line(
+        cut,
+        problem,
+        float(np.mean([record["share"] for record in records])),
+        tuple(mse_ratio(errors[f"{name} {WEIGHED}"], errors[f"{name} {IGNORED}"]) for name in NAMES),
+        tuple((held[f"{name} {IGNORED}"], held[f"{name} {WEIGHED}"]) for name in NAMES),
+        Counter(record["by"] for record in records),
+        len(records),
+    )
 
 
-def stores(out: Path) -> Stores:
-    """The store of every cell."""
-    return open_stores(out / "runs", "cuts", _cells(), SEED, NAMES, CUTS, AVERAGE)
-
-
-def markdown(lines: list[Line]) -> str:
+def table(lines: list[Line]) -> str:
     """Mean squared errors by way of being cut, and how often intervals hold."""
     heads = ["who is cut", "episodes cut", *(f"{name}, weighed / not" for name in NAMES), "groups chosen"]
-    rows = [heads, ["---", *["---:"] * len(NAMES), "---:", "---"]]
-    held = [["who is cut", *NAMES, "logs"], ["---", *["---:"] * (len(NAMES) + 1)]]
+    rows, held = [], []
     for cut in CUTS:
-        some = [line for line in lines if line.cut == cut]
-        if not some:
+        group = [line for line in lines if line.cut == cut]
+        if not group:
             continue
-        means = [geometric_mean([line.ratios[j] for line in some]) for j in range(len(NAMES))]
-        ways = sum((line.ways for line in some), Counter[str]())
+        means = [geometric_mean([line.ratios[j] for line in group]) for j in range(len(NAMES))]
+        ways = sum((line.ways for line in group), Counter[str]())
         chosen = ", ".join(f"{way} {number}" for way, number in ways.most_common())
-        share = f"{np.mean([line.share for line in some]):.0%}"
+        share = f"{np.mean([line.share for line in group]):.0%}"
         rows.append([cut, share, *map(str, means), chosen])
-        logs = sum(line.runs for line in some)
+        logs = sum(line.runs for line in group)
         shares = [
-            " -> ".join(f"{sum(line.covered[j][k] for line in some) / logs:.2f}" for k in range(2))
+            " -> ".join(f"{sum(line.covered[j][k] for line in group) / logs:.2f}" for k in range(2))
             for j in range(len(NAMES))
         ]
         held.append([cut, *shares, str(logs)])
-    tables = ("\n".join("| " + " | ".join(row) + " |" for row in table) for table in (rows, held))
-    return "\n\n".join(tables) + "\n"
+    errors = markdown(heads, rows, left=(0, len(heads) - 1))
+    return f"{errors}\n\n{markdown(['who is cut', *NAMES, 'logs'], held)}\n"
 
 
-@cache
-def _problems() -> dict[str, StudyProblem]:
-    return {problem.name: problem for problem in study_problems() if problem.name in PROBLEMS}
+def _words(line: Line) -> str:
+    ratios = ", ".join(f"{name} {ratio}" for name, ratio in zip(NAMES, line.ratios, strict=True))
+    return f"{line.cut}, {line.problem}: {ratios}"
 
 
-@cache
-def _cells() -> dict[str, StudyProblem]:
-    return {f"{cut}: {name}": problem for cut in CUTS for name, problem in _problems().items()}
+STUDY = Study(
+    name="cuts",
+    cells=cells,
+    run=run,
+    fingerprint=of_problems(SEED, NAMES, CUTS, AVERAGE),
+    line=line,
+    table=table,
+    words=_words,
+)

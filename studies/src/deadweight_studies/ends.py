@@ -8,8 +8,6 @@ longest episode.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +20,8 @@ from deadweight.mdp.problem import Problem, as_policy, simulate
 from deadweight.mdp.tabular import TabularMDP
 from deadweight.verbs.estimate import estimate, evaluate
 from deadweight_studies.problems import StudyProblem, conveyor_belt, random_problem, windy_grid
-from deadweight_studies.runs import first_runs, make_runs, open_stores
+from deadweight_studies.records import Record
+from deadweight_studies.study import Study, markdown, of_problems
 
 SEED = 812
 EPISODES = 2_000
@@ -69,14 +68,14 @@ def run_fixed_length(name: str, number: int) -> dict[str, Any]:
     """One log of ten steps an episode, read without flags and, wrongly, as if all episodes had ended."""
     problem = ergodic()
     table = table_without_flags(problem.sample(EPISODES, np.random.SeedSequence([SEED, 0, number])))
-    found: dict[str, Any] = {}
+    record: dict[str, Any] = {}
     for key, limit in (("inferred", "infer"), ("ended", None)):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Assumption)
             log = read(table, time_limit=limit)  # type: ignore[arg-type]
         ev = evaluate(log, problem.pi_e, problem.pi_b)
         old = estimate("DM", log, problem.pi_e, problem.pi_b, interval=None, solve="longest").value
-        found[key] = {
+        record[key] = {
             "time_limit": log.time_limit,
             "misfit": "model-misfit" in ev["DM"].flags,
             "headline": ev.headline.name,
@@ -84,7 +83,7 @@ def run_fixed_length(name: str, number: int) -> dict[str, Any]:
             "headline error": [ev.headline.value - problem.true_value, ev.headline.std_error],
             "DM over the longest": old - problem.true_value,
         }
-    return found
+    return record
 
 
 def run_self_ending(name: str, number: int) -> dict[str, Any]:
@@ -94,21 +93,19 @@ def run_self_ending(name: str, number: int) -> dict[str, Any]:
     log = simulate(problem.mdp, problem.pi_b, EPISODES // 2, seed, NEVER_CUT)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Assumption)
-        found = read(table_without_flags(log))
+        as_read = read(table_without_flags(log))
     errors = {}
     if problem.horizon is None:
         for solve in ("settled", "longest"):
-            dm = estimate("DM", found, problem.pi_e, problem.pi_b, interval=None, solve=solve)
+            dm = estimate("DM", as_read, problem.pi_e, problem.pi_b, interval=None, solve=solve)
             errors[solve] = dm.value - problem.true_value
-    return {"time_limit": found.time_limit, "errors": errors}
+    return {"time_limit": as_read.time_limit, "errors": errors}
 
 
 def cells() -> dict[str, StudyProblem]:
     """All problems of the study with the size of a log, in the order that the lines have."""
-    found = {FIXED_LENGTH: StudyProblem(FIXED_LENGTH, ergodic(), EPISODES)}
-    for name, problem in self_ending().items():
-        found[name] = StudyProblem(name, problem, EPISODES // 2)
-    return found
+    ending = {name: StudyProblem(name, problem, EPISODES // 2) for name, problem in self_ending().items()}
+    return {FIXED_LENGTH: StudyProblem(FIXED_LENGTH, ergodic(), EPISODES), **ending}
 
 
 def run(name: str, number: int) -> dict[str, Any]:
@@ -116,40 +113,49 @@ def run(name: str, number: int) -> dict[str, Any]:
     return (run_fixed_length if name == FIXED_LENGTH else run_self_ending)(name, number)
 
 
-def study(
-    out: Path, runs: int, workers: int = 1, tell: Callable[[str], None] = lambda line: None
-) -> Iterator[str]:
-    """Lines of both tables, as they are finished; `tell` gets remarks on what was found."""
-    kept = open_stores(out / "runs", "ends", cells(), SEED)
-    for name in make_runs(kept, run, runs, workers, tell):
-        made = first_runs(kept[name], runs)
-        if name == FIXED_LENGTH:
-            yield _fixed_line("read without flags", [one["inferred"] for one in made])
-            yield _fixed_line("read with time_limit=None", [one["ended"] for one in made])
-            continue
-        cut = sum(one["time_limit"] is not None for one in made)
-        biases = [_bias([one["errors"][solve] for one in made if one["errors"]]) for solve in SOLVES]
-        yield f"| {name} | {cut} | {biases[0]} | {biases[1]} |"
-
-
-def _fixed_line(how: str, some: list[dict[str, Any]]) -> str:
-    close = {name: sum(abs(e) <= 3 * se for e, se in (one[name] for one in some)) for name in CLOSE}
-    limited, flagged = sum(one["time_limit"] == 10 for one in some), sum(one["misfit"] for one in some)
-    return (
-        f"| {how} | {limited} | {flagged} "
-        f"| {close['DM']} | {close['headline error']} ({some[0]['headline']}) "
-        f"| {np.mean([one['DM'][0] for one in some]):+.3f} "
-        f"| {np.mean([one['DM over the longest'] for one in some]):+.3f} |"
-    )
-
-
 CLOSE = ("DM", "headline error")
 SOLVES = ("settled", "longest")
 HEADINGS = (
-    "| 2,000 episodes of 10 steps | time limit 10 | flag `model-misfit` | DM within 3 standard errors | "
-    'headline within 3 (which) | mean error of DM | the same with `solve="longest"` |',
-    '| 1,000 episodes, never cut | taken for cut | bias of DM | with `solve="longest"` |',
+    (
+        *(
+            "2,000 episodes of 10 steps",
+            "time limit 10",
+            "flag `model-misfit`",
+            "DM within 3 standard errors",
+        ),
+        *("headline within 3 (which)", "mean error of DM", 'the same with `solve="longest"`'),
+    ),
+    ("1,000 episodes, never cut", "taken for cut", "bias of DM", 'with `solve="longest"`'),
 )
+Rows = list[list[str]]  # the first cell has two
+
+
+def line(name: str, records: list[Record]) -> Rows:
+    """The rows of a cell."""
+    if name == FIXED_LENGTH:
+        return [
+            _fixed_row("read without flags", [record["inferred"] for record in records]),
+            _fixed_row("read with time_limit=None", [record["ended"] for record in records]),
+        ]
+    limited = sum(record["time_limit"] is not None for record in records)
+    errors = [record["errors"] for record in records if record["errors"]]
+    return [[name, str(limited), *(_bias([error[solve] for error in errors]) for solve in SOLVES)]]
+
+
+def _fixed_row(how: str, outcomes: list[dict[str, Any]]) -> list[str]:
+    close = {
+        name: sum(abs(error) <= 3 * spread for error, spread in (outcome[name] for outcome in outcomes))
+        for name in CLOSE
+    }
+    return [
+        how,
+        str(sum(outcome["time_limit"] == 10 for outcome in outcomes)),
+        str(sum(outcome["misfit"] for outcome in outcomes)),
+        str(close["DM"]),
+        f"{close['headline error']} ({outcomes[0]['headline']})",
+        f"{np.mean([outcome['DM'][0] for outcome in outcomes]):+.3f}",
+        f"{np.mean([outcome['DM over the longest'] for outcome in outcomes]):+.3f}",
+    ]
 
 
 def _bias(errors: list[float]) -> str:
@@ -159,10 +165,18 @@ def _bias(errors: list[float]) -> str:
     return f"{mean:+.3f} ± {np.std(errors, ddof=1) / np.sqrt(len(errors)):.3f}"
 
 
-def markdown(lines: list[str]) -> str:
-    """Both tables."""
-    parts = []
-    for headings, some in zip(HEADINGS, (lines[:2], lines[2:]), strict=True):
-        columns = headings.count("|") - 1
-        parts += [headings, "| --- |" + " ---: |" * (columns - 1), *some, ""]
-    return "\n".join(parts)
+def table(lines: list[Rows]) -> str:
+    """Logs of a fixed length, and logs of tasks that end by themselves."""
+    ending = [row for rows in lines[1:] for row in rows]
+    return "".join(f"{markdown(*both)}\n\n" for both in zip(HEADINGS, (lines[0], ending), strict=True))[:-1]
+
+
+STUDY = Study(
+    name="ends",
+    cells=cells,
+    run=run,
+    fingerprint=of_problems(SEED),
+    line=line,
+    table=table,
+    words=lambda rows: "\n".join("| " + " | ".join(row) + " |" for row in rows),
+)

@@ -1,7 +1,10 @@
 """What the default does on logs with features: errors against plain estimates, and whether intervals hold.
 
 A run is one log: all estimates of it, the interval of the headline, the verdict and its flags. The truth is
-that of the problem, by simulation. Runs are kept, so that a study can be stopped and extended.
+that of the problem, by simulation. There are four domains, and around them what may go wrong: something
+hidden that pays, something hidden that the old policy saw, features that mean nothing, a basis that cannot
+bend, a behaviour policy that was learned or that knows the log by heart, and action values that were made to
+be useless.
 """
 
 from __future__ import annotations
@@ -12,7 +15,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,17 +30,12 @@ from deadweight.values.linear import LinearQ
 from deadweight.verbs.estimate import evaluate
 from deadweight_studies import problems
 from deadweight_studies.problems import BAD_MODELS, in_cells, noise_q, smooth_q
-from deadweight_studies.records import Record, digest
-from deadweight_studies.runs import first_runs, make_runs, store_of
+from deadweight_studies.records import Record
+from deadweight_studies.study import Study, markdown, of_columns
 
-# --------------------------------------------------------------------------------------------------------
-# Problems with features for the study: four domains, and what may go wrong around them.
-#
-# Something hidden that pays, something hidden that the old policy saw, features that mean nothing, a basis
-# that cannot bend, a behaviour policy that was learned or that knows the log by heart; and action values that
-# were made to be useless.
+# --- Cells
 
-Made = Callable[[Trajectories, int], Any]
+FromLog = Callable[[Trajectories, int], Any]
 """From a log and a seed to a model, or to a behaviour policy."""
 
 
@@ -59,8 +56,8 @@ class FeatureCell:
 
     problem: FeatureProblem
     episodes: int
-    model: Made | None = None
-    behaviour: Made | None = None
+    model: FromLog | None = None
+    behaviour: FromLog | None = None
     sound: bool = True
     useless: bool = False
     binned: bool = False
@@ -87,12 +84,12 @@ class WithNoise:
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """Those of the world, and noise."""
+        """Names of the world's features, and of the noise."""
         return (*self.world.feature_names, *(f"noise_{j}" for j in range(self.extra)))
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Those of the world."""
+        """Names of the world's actions."""
         return self.world.action_names
 
     def start(self, episodes: int, rng: np.random.Generator) -> FloatArray:
@@ -118,7 +115,7 @@ class Echo:
     action_names: tuple[str, ...] = ("down", "up")
 
     def start(self, episodes: int, rng: np.random.Generator) -> FloatArray:
-        """Somewhere; nothing was done before."""
+        """(episodes, 3) two coordinates at random; nothing was done before."""
         return np.column_stack([rng.standard_normal((episodes, 2)), np.zeros(episodes)])
 
     def step(
@@ -161,7 +158,7 @@ def cells() -> dict[str, FeatureCell]:
     frail = FeatureProblem("frailty", Frailty(), Logistic(((0.0, 0.0),), (0.0, 1.4)), frail_b, 5, hidden=1)
     noisy = replace(lift, world=WithNoise(lift.world, 6))
     noisy_sepsis = replace(sepsis, world=WithNoise(sepsis.world, 10))
-    found = {
+    cells = {
         "continuous lift": FeatureCell(lift, 300),
         "navigation": FeatureCell(walk, 150),
         "cart-pole": FeatureCell(pole, 100),
@@ -184,8 +181,8 @@ def cells() -> dict[str, FeatureCell]:
         binned = model is in_cells
         for name, (problem, episodes) in {**sizes, "sepsis-like": (sepsis, 300)}.items():
             cell = FeatureCell(problem, episodes, model=model, useless=not binned, binned=binned)
-            found[f"bad model: {title}, {name}"] = cell
-    return {**found, **fresh_cells()}
+            cells[f"bad model: {title}, {name}"] = cell
+    return {**cells, **fresh_cells()}
 
 
 def fresh_cells() -> dict[str, FeatureCell]:
@@ -227,7 +224,7 @@ def straight(log: Trajectories, seed: int) -> LinearQ:
     return LinearQ(basis="linear")
 
 
-# --------------------------------------------------------------------------------------------------------
+# --- The study
 
 SEED = 1216
 NAMES = ("BEHAVIOUR", "WPDIS", "DM", "WDR", "C-WSPDIS", "WDRSIS", "BLEND")
@@ -260,7 +257,7 @@ def run(name: str, number: int) -> Record:
         "interval": [float(lower), float(upper)],
         "ess": ev["WPDIS"].ess,
         "answer": ev.verdict.answer,
-        "flags": sorted({flag for one in NAMES for flag in ev[one].flags}),
+        "flags": sorted({flag for estimator in NAMES for flag in ev[estimator].flags}),
         "seconds": seconds,
     }
 
@@ -299,22 +296,12 @@ class Line:
         )
 
 
-def study(
-    folder: Path, runs: int, workers: int, tell: Callable[[str], None] = lambda line: None
-) -> Iterator[Line]:
-    """Make the runs that are missing, and yield each cell's line when it is done."""
-    made = digest(inspect.getsource(sys.modules[__name__]), inspect.getsource(problems), NAMES)
-    stores = {name: store_of(folder, "features", name, made) for name in cells()}
-    for name in make_runs(stores, run, runs, workers, tell):
-        yield line_of(name, first_runs(stores[name], runs))
-
-
-def line_of(name: str, records: list[Record]) -> Line:
+def line(name: str, records: list[Record]) -> Line:
     """The line of a cell from its runs."""
     known = records[0]["truth"]
-    values = {one: np.array([record["values"][one] for record in records]) for one in NAMES}
+    values = of_columns(records, "values")
     ends = np.array([record["interval"] for record in records])
-    rmse = {one: float(np.sqrt(np.mean((found - known) ** 2))) for one, found in values.items()}
+    rmse = {name: float(np.sqrt(np.mean((value - known) ** 2))) for name, value in values.items()}
     centre = np.array([record["values"][record["headline"]] for record in records])
     error = max(float(np.sqrt(np.mean((centre - known) ** 2))), 1e-12)
     return Line(
@@ -324,34 +311,33 @@ def line_of(name: str, records: list[Record]) -> Line:
         rmse=rmse,
         coverage=float(np.mean((ends[:, 0] <= known) & (known <= ends[:, 1]))),
         width=float(np.mean(ends[:, 1] - ends[:, 0]) / (2 * 1.96 * error)),
-        answers={one: float(np.mean([record["answer"] == one for record in records])) for one in ANSWERS},
+        answers={each: float(np.mean([record["answer"] == each for record in records])) for each in ANSWERS},
         seconds=float(np.median([record["seconds"] for record in records])),
     )
 
 
-def markdown(lines: list[Line]) -> str:
-    """The table of all cells, and the figures over them."""
+def table(lines: list[Line]) -> str:
+    """All cells, and the figures over them."""
+    heads = ["cell", f"RMSE: {NAMES[1]}", *NAMES[2:], "C-WSPDIS / WPDIS", "WDRSIS / WDR", "coverage", "width"]
+    heads += ["better / worse / cannot tell", "CPU s"]
     rows = [
-        "| cell | RMSE: " + " | ".join(NAMES[1:]) + " | C-WSPDIS / WPDIS | WDRSIS / WDR | coverage | width | "
-        "better / worse / cannot tell | CPU s |",
-        "| --- " * (len(NAMES) + 6) + "|",
+        [
+            f"{line.name} ({line.runs})",
+            *(f"{line.rmse[name]:.3g}" for name in NAMES[1:]),
+            *(f"{line.ratio('C-WSPDIS', 'WPDIS'):.2f}", f"{line.ratio('WDRSIS', 'WDR'):.2f}"),
+            *(f"{line.coverage:.2f}", f"{line.width:.2f}"),
+            *(" / ".join(f"{line.answers[answer]:.2f}" for answer in ANSWERS), f"{line.seconds:.1f}"),
+        ]
+        for line in lines
     ]
-    for line in lines:
-        errors = " | ".join(f"{line.rmse[name]:.3g}" for name in NAMES[1:])
-        answers = " / ".join(f"{line.answers[answer]:.2f}" for answer in ANSWERS)
-        rows.append(
-            f"| {line.name} ({line.runs}) | {errors} | {line.ratio('C-WSPDIS', 'WPDIS'):.2f} | "
-            f"{line.ratio('WDRSIS', 'WDR'):.2f} | {line.coverage:.2f} | {line.width:.2f} | {answers} | "
-            f"{line.seconds:.1f} |"
-        )
     groups = {
-        "as they come": [one for one in lines if one.cell.is_fair and not one.cell.fresh],
-        "as they come, fresh": [one for one in lines if one.cell.is_fair and one.cell.fresh],
-        "useless models": [one for one in lines if one.cell.useless],
-        "values in 50 cells": [one for one in lines if one.cell.binned],
+        "as they come": [line for line in lines if line.cell.is_fair and not line.cell.fresh],
+        "as they come, fresh": [line for line in lines if line.cell.is_fair and line.cell.fresh],
+        "useless models": [line for line in lines if line.cell.useless],
+        "values in 50 cells": [line for line in lines if line.cell.binned],
     }
-    said = [sentence for title, some in groups.items() for sentence in _summary(title, some)]
-    return "\n".join([*rows, "", *said]) + "\n"
+    sentences = [sentence for title, group in groups.items() for sentence in _summary(title, group)]
+    return "\n".join([markdown(heads, rows, left=range(len(heads))), "", *sentences]) + "\n"
 
 
 def _summary(title: str, lines: list[Line]) -> Iterator[str]:
@@ -367,3 +353,13 @@ def _summary(title: str, lines: list[Line]) -> Iterator[str]:
         )
     lowest = min(lines, key=lambda line: line.coverage)
     yield f"Lowest coverage, {title}: {lowest.coverage:.2f} ({lowest.name}).\n"
+
+
+def _fingerprint(place: int, cell: FeatureCell) -> tuple[object, ...]:
+    """The code itself: cells are worlds, and functions of a log."""
+    return inspect.getsource(sys.modules[__name__]), inspect.getsource(problems), NAMES
+
+
+STUDY = Study(
+    name="features", cells=cells, run=run, fingerprint=_fingerprint, folder="", line=line, table=table
+)

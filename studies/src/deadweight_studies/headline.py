@@ -2,16 +2,15 @@
 
 A run is one log: every row of the table with its interval, the verdict, and the verdict where the new policy
 is the old one with probabilities from counts. Cells on which the rule was chosen stand apart from those on
-which it was not.
+which it was not. Beside the table's rows stands `magic`, which no evaluation has.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,21 +40,9 @@ from deadweight_studies.problems import (
     random_problem,
 )
 from deadweight_studies.real_kinds import Cell, Confounded, InFeatures, Kind, real_cells
-from deadweight_studies.records import digest
-from deadweight_studies.runs import Stores, make_runs, store_of
+from deadweight_studies.study import Runs
 
-# --------------------------------------------------------------------------------------------------------
-# MAGIC, beside which the headline is measured: weighted DR and a model, blended by the length of a return.
-#
-# .. math:: g^{(j)} = \sum_i \sum_{t \le j} \gamma^t \left[ w_{it} (r_{it} - Q_t) + w_{i,t-1} V_t \right]
-#    + \gamma^{j+1} \sum_i w_{ij} V_{j+1}
-#
-# takes weights for the first j + 1 steps and the model from there on: :math:`g^{(-1)}` is the model alone,
-# and the last one is WDR. Of all mixes :math:`x'g` the one is taken with the least :math:`x'(\Omega + bb')x`,
-# where :math:`\Omega` is the sample covariance over episodes, and :math:`b_j` how far :math:`g^{(j)}` lies
-# outside an interval of WDR by the percentile bootstrap.
-#
-# Reference: Thomas & Brunskill (2016).
+# --- MAGIC
 
 RESAMPLES = 200
 # The bootstrap's interval leaves out so much at either end.
@@ -67,10 +54,20 @@ RIDGE = 1e-9
 
 
 def magic(question: Question, rng: np.random.Generator) -> float:
-    """The estimate for a log in memory, with the model and the ratios of its question.
+    r"""MAGIC for a log in memory: weighted DR and a model, blended by the length of a return.
+
+    .. math:: g^{(j)} = \sum_i \sum_{t \le j} \gamma^t \left[ w_{it} (r_{it} - Q_t) + w_{i,t-1} V_t \right]
+       + \gamma^{j+1} \sum_i w_{ij} V_{j+1}
+
+    takes weights for the first j + 1 steps and the model from there on: :math:`g^{(-1)}` is the model alone,
+    and the last one is WDR. Of all mixes :math:`x'g` the one is taken with the least
+    :math:`x'(\Omega + bb')x`, where :math:`\Omega` is the sample covariance over episodes, and :math:`b_j`
+    how far :math:`g^{(j)}` lies outside an interval of WDR by the percentile bootstrap.
+
+    Reference: Thomas & Brunskill (2016).
 
     Args:
-      question: about one log.
+      question: about one log, with the model and the ratios.
       rng: of the bootstrap.
     """
     log, gamma = question.parts[0], question.gamma
@@ -107,14 +104,14 @@ def _resampled(
     """(resamples,) WDR of episodes drawn so often."""
     total = _totals(drawn @ weights)
     corrected = (drawn @ (weights[:, 1:] * wrong)) / total[:, 1:]
-    found = corrected + (drawn @ (weights[:, :-1] * values[:, :-1])) / total[:, :-1]
-    return np.asarray(found @ discount[:-1])
+    by_step = corrected + (drawn @ (weights[:, :-1] * values[:, :-1])) / total[:, :-1]
+    return np.asarray(by_step @ discount[:-1])
 
 
 def _totals(total: FloatArray) -> FloatArray:
     """Sums of weights to divide by; where all are zero so is what is divided."""
-    found: FloatArray = np.where(total > 0, total, 1.0)
-    return found
+    divisor: FloatArray = np.where(total > 0, total, 1.0)
+    return divisor
 
 
 def _least(matrix: FloatArray) -> FloatArray:
@@ -129,7 +126,7 @@ def _least(matrix: FloatArray) -> FloatArray:
     return solve_simplex_qp(root, RIDGE).x
 
 
-# --------------------------------------------------------------------------------------------------------
+# --- The study
 
 SEED = 2029
 LEVEL = 0.95
@@ -147,18 +144,18 @@ Task = StudyProblem | BinnedCartpole | Confounded | InFeatures
 
 
 @cache
-def headline_cells() -> dict[str, Cell]:
+def cells() -> dict[str, Cell]:
     """All cells by name, in the order that their seeds depend on."""
     tasks: list[Task] = [*old_cells().values(), *hard_problems()]
     tasks += [
         StudyProblem(f"stochastic lift {size}, uncut", stochastic_lift(size), 1000) for size in (7, 11, 17)
     ]
-    cells = [Cell(task, True, _kind(task)) for task in (*tasks, *fresh_problems())]
-    return {named(cell.task): cell for cell in [*cells, *real_cells()]}
+    tuned = [Cell(task, True, _kind(task)) for task in (*tasks, *fresh_problems())]
+    return {named(cell.task): cell for cell in [*tuned, *real_cells()]}
 
 
 def _kind(task: Task) -> Kind:
-    """Of a cell that was here before there were kinds."""
+    """The kind of a cell that was here before there were kinds."""
     as_it_is = isinstance(task, StudyProblem) and task.shown is None
     return "well specified" if as_it_is else "not Markov"
 
@@ -187,8 +184,8 @@ def fresh_problems() -> list[StudyProblem | BinnedCartpole]:
 
 def run(name: str, number: int) -> dict[str, Any]:
     """One log of a cell, ready for JSON."""
-    cells = headline_cells()
-    return measured(cells[name].task, np.random.SeedSequence([SEED, list(cells).index(name), number]))
+    place = list(cells()).index(name)
+    return measured(cells()[name].task, np.random.SeedSequence([SEED, place, number]))
 
 
 def measured(task: Task, seed: np.random.SeedSequence) -> dict[str, Any]:
@@ -204,18 +201,18 @@ def measured(task: Task, seed: np.random.SeedSequence) -> dict[str, Any]:
     mix = headline.blend
     assert mix is not None
     parts = {part.name: part.value for part in mix.parts}
-    before = {one: verdict(table[one], table["BEHAVIOUR"]).answer for one in BEFORE}
+    before = {name: verdict(table[name], table["BEHAVIOUR"]).answer for name in BEFORE}
     return {
-        "rows": {one: [table[one].value, *(table[one].interval or ())] for one in table},
-        "parts": {one: parts[one] for one in ALSO if one in parts},
+        "rows": {name: [table[name].value, *(table[name].interval or ())] for name in table},
+        "parts": {name: parts[name] for name in ALSO if name in parts},
         "shares": mix.shares,
         "magic": magic(question, np.random.default_rng(MAGIC_SEED)),
-        "free": {one: free[one].value for one in DROPPED},
+        "free": {name: free[name].value for name in DROPPED},
         "flags": list(headline.flags),
         "infinite": "infinite-variance" in table["WPDIS"].flags,
         "error": table["DM"].std_error,
         "verdict": judged(table.verdict.answer, task.values),
-        "before": {one: judged(answer, task.values) for one, answer in before.items()},
+        "before": {name: judged(answer, task.values) for name, answer in before.items()},
         "null": null.verdict.answer,
         "evidence": evidence_of(question),
     }
@@ -231,23 +228,25 @@ def _same_policy(task: Task, log: Trajectories) -> tuple[Any, Any]:
 
 def evidence_of(question: Question) -> dict[str, Any]:
     """What the mix of a question was made of, as far as it is numbers: other rules can be tried on it."""
-    made = next(one for one in question.paths.values() if is_dataclass(one) and hasattr(one, "covariance"))
-    found = {one.name: getattr(made, one.name) for one in fields(made)}
-    size = len(found["names"])
-    return {name: _kept(value) for name, value in found.items() if _is_kept(value, size)}
+    evidence = next(
+        each for each in question.paths.values() if is_dataclass(each) and hasattr(each, "covariance")
+    )
+    values = {field.name: getattr(evidence, field.name) for field in fields(evidence)}
+    size = len(values["names"])
+    return {name: _kept(value) for name, value in values.items() if _is_kept(value, size)}
 
 
 def _is_kept(value: object, size: int) -> bool:
     if isinstance(value, np.ndarray):
         return value.ndim <= 2 and all(length == size for length in value.shape)
-    words = isinstance(value, tuple) and all(isinstance(one, str) for one in value)
+    words = isinstance(value, tuple) and all(isinstance(word, str) for word in value)
     return words or isinstance(value, bool | int | float | str)
 
 
 def _kept(value: Any) -> Any:
     """With twelve digits, which is all that a replay needs."""
     if isinstance(value, np.ndarray | tuple):
-        return [_kept(one) for one in value]
+        return [_kept(entry) for entry in value]
     return float(f"{value:.12g}") if isinstance(value, float) else value
 
 
@@ -258,26 +257,15 @@ def judged(answer: str, values: tuple[float, float]) -> str:
     return "right" if (answer == "better") == (values[0] > values[1]) else "wrong"
 
 
-def stores(out: Path) -> Stores:
-    """The store of every cell."""
-    return {
-        name: store_of(out / "runs", "headline", name, digest(place, SEED, NAMES, DROPPED, *facts(cell.task)))
-        for place, (name, cell) in enumerate(headline_cells().items())
-    }
-
-
 def facts(task: Any) -> Iterator[object]:
     """What the logs of a task depend on."""
     yield from (task.name, task.episodes, task.values, repr(getattr(task, "noise", None)))
-    yield from (one.probs for one in (task.pi_e, task.pi_b) if isinstance(one, TabularPolicy))
+    policies = (task.pi_e, task.pi_b)
+    yield from (policy.probs for policy in policies if isinstance(policy, TabularPolicy))
 
 
-def study(
-    out: Path,
-    runs: int,
-    workers: int = 1,
-    only: Iterable[str] | None = None,
-    tell: Callable[[str], None] = lambda line: None,
-) -> Iterator[str]:
-    """Make all runs that `out` does not hold yet; yields the name of each finished cell."""
-    return make_runs(stores(out), run, runs, workers, tell, only)
+def _fingerprint(place: int, cell: Cell) -> Iterator[object]:
+    yield from (place, SEED, NAMES, DROPPED, *facts(cell.task))
+
+
+STUDY = Runs(name="headline", cells=cells, run=run, fingerprint=_fingerprint)

@@ -4,14 +4,22 @@ Every problem has an exact truth, so that a shipped policy is worse than pi_b or
 near-optimal pi_b have next to nothing to gain and much to lose: there pi_b takes good actions nearly always,
 and each of the alternatives that are nearly as good often enough to be mistaken for better ones. On *hard*
 problems the log hides what pays, or is sparse, or all reward comes late.
+
+Beside `deadweight.improve` stand alternatives which learn from the same fitted model and the same averaged
+action values, so that they differ in what they dare to change and in how they make sure, and in nothing else:
+
+- the model's optimum: policy iteration in the fitted model;
+- SPIBB (Laroche, Trichelair & Tachet des Combes, 2019): pairs seen fewer than so many times keep their
+  probability; what is left of it goes to the best of the others;
+- HCPI (Thomas, Theocharous & Ghavamzadeh, 2015): a mixture of pi_b and the optimum of one half of the log,
+  shipped if the lower end of its interval on the other half is above the mean return.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,19 +35,10 @@ from deadweight.verbs.improve import improve
 from deadweight.verbs.recipe import Horizon, Models
 from deadweight_studies.problems import StudyProblem, hard_problems, random_problem, study_problems
 from deadweight_studies.real_kinds import real_problems
-from deadweight_studies.runs import first_runs, make_runs, open_stores
+from deadweight_studies.records import Record
+from deadweight_studies.study import Study, markdown, of_problems
 
-# --------------------------------------------------------------------------------------------------------
-# What else one would do to get a better policy from a log: the model's optimum, SPIBB, a tested candidate.
-#
-# All of them learn from the same fitted model and the same averaged action values as `deadweight.improve`, so
-# that they differ in what they dare to change and in how they make sure, and in nothing else.
-#
-# - The model's optimum: policy iteration in the fitted model.
-# - SPIBB (Laroche, Trichelair & Tachet des Combes, 2019): pairs seen fewer than so many times keep their
-#   probability; what is left of it goes to the best of the others.
-# - HCPI (Thomas, Theocharous & Ghavamzadeh, 2015): a mixture of pi_b and the optimum of one half of the log,
-#   shipped if the lower end of its interval on the other half is above the mean return.
+# --- What else one would do: the model's optimum, SPIBB, a tested candidate
 
 MOST_ROUNDS = 30
 MIXES = (1.0, 0.5, 0.25, 0.1)
@@ -98,16 +97,16 @@ def candidate_that_passed(
 
 def _lower_end(log: Trajectories, pi: FloatArray, pi_b: TabularPolicy, estimator: str) -> float:
     """One-sided: with the confidence of an interval whose both ends together have less."""
-    found = estimate(estimator, log, TabularPolicy(pi), pi_b, interval="student-t", level=2 * LEVEL - 1)
-    assert found.interval is not None
-    return found.interval[0]
+    bound = estimate(estimator, log, TabularPolicy(pi), pi_b, interval="student-t", level=2 * LEVEL - 1)
+    assert bound.interval is not None
+    return bound.interval[0]
 
 
 def _mean_return(log: Trajectories) -> float:
     return float(log.rewards.sum() / log.n_episodes)
 
 
-# --------------------------------------------------------------------------------------------------------
+# --- The study
 
 SEED = 1617
 OURS = "improve"
@@ -156,8 +155,8 @@ def _best_values(mdp: TabularMDP, horizon: int) -> FloatArray:
 
 @cache
 def cells() -> dict[str, StudyProblem]:
-    """Those of the other studies, six with a near-optimal pi_b, those that break rules, and real kinds."""
-    some = {problem.name: problem for problem in study_problems()}
+    """Problems of the other studies, six with a near-optimal pi_b, those that break rules, and real kinds."""
+    plain = {problem.name: problem for problem in study_problems()}
     named = {
         "stochastic lift 11": 1000,
         "inventory": 250,
@@ -166,12 +165,12 @@ def cells() -> dict[str, StudyProblem]:
         "random 30 x 4": 500,
     }
     close = [
-        near_optimal(f"{CLOSE}: {name}", some[name].problem, episodes) for name, episodes in named.items()
+        near_optimal(f"{CLOSE}: {name}", plain[name].problem, episodes) for name, episodes in named.items()
     ]
     close.append(near_optimal(f"{CLOSE}: random 12 x 3", random_problem(12, 3, 15, seed=41), 300))
     hard = [replace(problem, name=f"{HARD}: {problem.name}") for problem in hard_problems()]
     real = [replace(problem, name=f"{REAL}: {problem.name}") for problem in real_problems(REAL_KINDS)]
-    return {**some, **{problem.name: problem for problem in [*close, *hard, *real]}}
+    return {**plain, **{problem.name: problem for problem in [*close, *hard, *real]}}
 
 
 def learn_all(log: Trajectories, pi_b: TabularPolicy, seed: int) -> dict[str, FloatArray]:
@@ -202,12 +201,12 @@ def run(name: str, number: int) -> dict[str, Any]:
     horizon = cell.problem.horizon
     base = policy_value(mdp, cell.problem.pi_b, horizon)
     visited = np.bincount(log.states, minlength=pi_b.n_states) > 0
-    found = {}
+    outcomes = {}
     for variant, pi in learn_all(log, pi_b, number).items():
         full = pi if cell.shown is None else pi[cell.shown]
         changed = (np.abs(pi - pi_b.probs) > ROUNDING).any(axis=1) & visited
-        found[variant] = [policy_value(mdp, full, horizon) - base, int(changed.sum())]
-    return {"base": base, "found": found}
+        outcomes[variant] = [policy_value(mdp, full, horizon) - base, int(changed.sum())]
+    return {"base": base, "found": outcomes}
 
 
 @dataclass(frozen=True)
@@ -239,33 +238,20 @@ class Line:
         return self.gain[variant] / best if best > 0 else float("nan")
 
 
-def study(
-    out: Path,
-    runs: int,
-    workers: int = 1,
-    tell: Callable[[str], None] = lambda line: None,
-    only: Iterable[str] | None = None,
-) -> Iterator[Line]:
-    """Lines, one a problem, as they are finished; `tell` gets remarks on what was found."""
-    kept = open_stores(out / "runs", "improve", cells(), SEED, VARIANTS)
-    for name in make_runs(kept, run, runs, workers, tell, only):
-        yield summarised(name, first_runs(kept[name], runs))
-
-
-def summarised(name: str, made: list[dict[str, Any]]) -> Line:
+def line(name: str, records: list[Record]) -> Line:
     """The line of a problem."""
-    gains = {v: np.array([one["found"][v][0] for one in made]) for v in VARIANTS}
-    scale = max(abs(made[0]["base"]), 1.0)
+    gains = {v: np.array([record["found"][v][0] for record in records]) for v in VARIANTS}
+    scale = max(abs(records[0]["base"]), 1.0)
     return Line(
         name,
-        len(made),
+        len(records),
         {v: float(gain.mean()) for v, gain in gains.items()},
         {v: float((gain < -ROUNDING * scale).mean()) for v, gain in gains.items()},
-        {v: float(np.mean([one["found"][v][1] for one in made])) for v in VARIANTS},
+        {v: float(np.mean([record["found"][v][1] for record in records])) for v in VARIANTS},
     )
 
 
-def markdown(lines: list[Line]) -> str:
+def table(lines: list[Line]) -> str:
     """A table of the variants over all problems, and one of the problems."""
     groups = ("", CLOSE, HARD, REAL)
     usual, close, hard, real = ([line for line in lines if line.group == group] for group in groups)
@@ -275,8 +261,7 @@ def markdown(lines: list[Line]) -> str:
     heads += [f"real kinds ({len(real)}): gain / best", "worse, mean", "at most"]
     rows = [_variant_row(variant, usual, close, hard, real) for variant in VARIANTS]
     below = ["problem", *(f"{variant}: gain (worse)" for variant in (OURS, *ALTERNATIVES))]
-    tables = [_table(heads, rows), _table(below, [_problem_row(line) for line in lines])]
-    return "\n".join(tables)
+    return f"{markdown(heads, rows)}\n\n{markdown(below, [_problem_row(line) for line in lines])}\n"
 
 
 def _variant_row(
@@ -309,6 +294,17 @@ def _problem_row(line: Line) -> list[str]:
     return [line.problem, *cells]
 
 
-def _table(heads: list[str], rows: list[list[str]]) -> str:
-    lines = [heads, ["---", *["---:"] * (len(heads) - 1)], *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+def _words(line: Line) -> str:
+    gain, worse = line.gain[OURS], line.worse[OURS]
+    return f"{line.problem}: gain {gain:+.3g}, worse in {worse:.0%} of {line.runs} runs"
+
+
+STUDY = Study(
+    name="improve",
+    cells=cells,
+    run=run,
+    fingerprint=of_problems(SEED, VARIANTS),
+    line=line,
+    table=table,
+    words=_words,
+)

@@ -6,10 +6,8 @@ every old policy does what the new one may do; in the last row one of them does 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,9 +16,17 @@ from deadweight.log.trajectories import Trajectories
 from deadweight.mdp.problem import Problem, simulate
 from deadweight.typing import FloatArray
 from deadweight.verbs.estimate import evaluate
-from deadweight_studies.automatic import MSERatio, geometric_mean, mse_ratio
-from deadweight_studies.problems import StudyProblem, study_problems
-from deadweight_studies.runs import Stores, first_runs, make_runs, open_stores
+from deadweight_studies.problems import StudyProblem, problems_named
+from deadweight_studies.records import Record
+from deadweight_studies.study import (
+    MSERatio,
+    Study,
+    geometric_mean,
+    markdown,
+    mse_ratio,
+    of_columns,
+    of_problems,
+)
 
 SEED = 2028
 NAMES = ("WPDIS", "WDR")
@@ -56,6 +62,15 @@ class Line:
     runs: int
 
 
+@cache
+def cells() -> dict[str, StudyProblem]:
+    """Every mix on every problem, and the blind one on two of them."""
+    problems = problems_named(PROBLEMS)
+    fair = {f"{mix}: {name}": problem for mix in MIXES for name, problem in problems.items()}
+    blind = {f"{BLIND}: {name}": problems[name] for name in ("random 8 x 3", "random 30 x 4")}
+    return {**fair, **blind}
+
+
 def old_policies(mix: str, problem: Problem) -> list[tuple[float, FloatArray]]:
     """The old policies of a mix, with their shares."""
     old, new = problem.pi_b.probs, problem.pi_e.probs
@@ -78,73 +93,63 @@ def old_policies(mix: str, problem: Problem) -> list[tuple[float, FloatArray]]:
 
 def sample(problem: Problem, mix: str, episodes: int, seed: np.random.SeedSequence) -> Trajectories:
     """A log of all old policies, with each episode's own propensities."""
-    parts, ids = [], []
+    logs, ids = [], []
     policies = old_policies(mix, problem)
-    for number, ((part, policy), own) in enumerate(zip(policies, seed.spawn(len(policies)), strict=True)):
-        parts.append(simulate(problem.mdp, policy, max(1, round(part * episodes)), own))
-        ids += [number] * parts[-1].n_episodes
-    lengths = np.concatenate([one.lengths for one in parts])
+    for number, ((share, policy), child) in enumerate(zip(policies, seed.spawn(len(policies)), strict=True)):
+        logs.append(simulate(problem.mdp, policy, max(1, round(share * episodes)), child))
+        ids += [number] * logs[-1].n_episodes
+    lengths = np.concatenate([log.lengths for log in logs])
     return Trajectories(
-        np.concatenate([one.states for one in parts]),
-        np.concatenate([one.actions for one in parts]),
-        np.concatenate([one.rewards for one in parts]),
+        np.concatenate([log.states for log in logs]),
+        np.concatenate([log.actions for log in logs]),
+        np.concatenate([log.rewards for log in logs]),
         np.concatenate([[0], np.cumsum(lengths)]),
-        propensities=np.concatenate([one.propensities for one in parts if one.propensities is not None]),
-        terminated=np.concatenate([one.terminated for one in parts]),
+        propensities=np.concatenate([log.propensities for log in logs if log.propensities is not None]),
+        terminated=np.concatenate([log.terminated for log in logs]),
         behaviour_ids=ids,
     )._limited_to(problem.mdp.horizon)
 
 
 def run(name: str, number: int) -> dict[str, Any]:
     """Errors on one log, by estimator, with own propensities and with those of the mixture."""
-    mix, _, problem_name = name.partition(": ")
-    cell = _problems()[problem_name]
-    place = list(_cells()).index(name)
+    mix, _, _ = name.partition(": ")
+    cell, place = cells()[name], list(cells()).index(name)
     log = sample(cell.problem, mix, cell.episodes, np.random.SeedSequence([SEED, place, number]))
     policies = {j: policy for j, (_, policy) in enumerate(old_policies(mix, cell.problem))}
     truth = cell.problem.true_value
     errors = {}
     names = _names(mix)
     for kind, pi_b in (("own", None), ("mixture", policies)):
-        found = evaluate(log, cell.problem.pi_e, pi_b, names, interval=None)
-        errors.update({f"{one} {kind}": found[one].value - truth for one in names})
+        table = evaluate(log, cell.problem.pi_e, pi_b, names, interval=None)
+        errors.update({f"{name} {kind}": table[name].value - truth for name in names})
     return {"errors": errors}
 
 
-def study(
-    out: Path, runs: int, workers: int = 1, tell: Callable[[str], None] = lambda line: None
-) -> Iterator[Line]:
-    """Lines of the table, one a cell, as they are finished."""
-    kept = stores(out)
-    for name in make_runs(kept, run, runs, workers, tell):
-        made = [record["errors"] for record in first_runs(kept[name], runs)]
-        errors = {key: np.array([one[key] for one in made]) for key in made[0]}
-        mix, _, problem = name.partition(": ")
-        ratios = tuple(mse_ratio(errors[f"{one} mixture"], errors[f"{one} own"]) for one in NAMES)
-        unbiased = _names(mix)[-1] if mix == BLIND else NAMES[0]
-        off = _z(errors[f"{unbiased} own"]), _z(errors[f"{unbiased} mixture"])
-        yield Line(mix, problem, ratios, off, len(made))
+def line(name: str, records: list[Record]) -> Line:
+    """Ratios and mean errors of a cell."""
+    errors = of_columns(records, "errors")
+    mix, _, problem = name.partition(": ")
+    ratios = tuple(mse_ratio(errors[f"{name} mixture"], errors[f"{name} own"]) for name in NAMES)
+    unbiased = _names(mix)[-1] if mix == BLIND else NAMES[0]
+    off = _z(errors[f"{unbiased} own"]), _z(errors[f"{unbiased} mixture"])
+    return Line(mix, problem, ratios, off, len(records))
 
 
-def stores(out: Path) -> Stores:
-    """The store of every cell."""
-    return open_stores(out / "runs", "mixtures", _cells(), SEED, NAMES, MIXES)
-
-
-def markdown(lines: list[Line]) -> str:
+def table(lines: list[Line]) -> str:
     """Ratios by mix, with geometric means; and the case in which one old policy is blind."""
     heads = ["mix", *(f"{name}, mixture / own" for name in NAMES), "worst problem, WPDIS", "logs a problem"]
-    rows = [heads, ["---", *["---:"] * (len(heads) - 1)]]
     fair = [line for line in lines if line.mix != BLIND]
-    groups = [(mix, [line for line in fair if line.mix == mix]) for mix in MIXES]
-    for title, some in [*groups, ("**all**", fair)]:
-        if not some:
-            continue
-        means = [geometric_mean([line.ratios[j] for line in some]) for j in range(len(NAMES))]
-        worst = max(some, key=lambda line: line.ratios[0].value)
-        row = [title, *map(str, means), f"{worst.ratios[0]} ({worst.problem})", str(min(_logs(some)))]
-        rows.append(row)
-    text = "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"
+    rows = []
+    for title, group in [
+        *((mix, [line for line in fair if line.mix == mix]) for mix in MIXES),
+        ("**all**", fair),
+    ]:
+        if group:
+            means = [geometric_mean([line.ratios[j] for line in group]) for j in range(len(NAMES))]
+            worst = max(group, key=lambda line: line.ratios[0].value)
+            fewest = min(line.runs for line in group)
+            rows.append([title, *map(str, means), f"{worst.ratios[0]} ({worst.problem})", str(fewest)])
+    text = markdown(heads, rows) + "\n"
     for line in lines:
         if line.mix == BLIND:
             text += (
@@ -160,23 +165,18 @@ def _names(mix: str) -> tuple[str, ...]:
     return (*NAMES, "PDIS") if mix == BLIND else NAMES
 
 
-def _logs(lines: list[Line]) -> list[int]:
-    return [line.runs for line in lines]
-
-
 def _z(errors: FloatArray) -> float:
     """The mean error in its standard errors."""
     spread = errors.std(ddof=1) / np.sqrt(len(errors)) if len(errors) > 1 else np.inf
     return float(errors.mean() / spread)
 
 
-@cache
-def _problems() -> dict[str, StudyProblem]:
-    return {problem.name: problem for problem in study_problems() if problem.name in PROBLEMS}
-
-
-@cache
-def _cells() -> dict[str, StudyProblem]:
-    fair = {f"{mix}: {name}": problem for mix in MIXES for name, problem in _problems().items()}
-    blind = {f"{BLIND}: {name}": _problems()[name] for name in ("random 8 x 3", "random 30 x 4")}
-    return {**fair, **blind}
+STUDY = Study(
+    name="mixtures",
+    cells=cells,
+    run=run,
+    fingerprint=of_problems(SEED, NAMES, MIXES),
+    line=line,
+    table=table,
+    words=lambda line: f"{line.mix}, {line.problem}: {', '.join(map(str, line.ratios))}",
+)

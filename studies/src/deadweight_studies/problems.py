@@ -7,7 +7,7 @@ only on what is shown.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Literal
@@ -55,7 +55,7 @@ class StudyProblem:
 
     @property
     def pi_b(self) -> TabularPolicy:
-        """The behaviour policy, likewise."""
+        """The behaviour policy as a function of what is shown."""
         return self._shown_policy(self.problem.pi_b)
 
     @property
@@ -119,6 +119,11 @@ def study_problems() -> list[StudyProblem]:
     ]
 
 
+def problems_named(names: Sequence[str]) -> dict[str, StudyProblem]:
+    """Some of the problems of the studies, in their order."""
+    return {problem.name: problem for problem in study_problems() if problem.name in names}
+
+
 def hidden(name: str, problem: Problem, episodes: int, groups: int = 2) -> StudyProblem:
     """The problem with every `groups` neighbouring states under one label, and policies that cannot tell."""
     shown = np.arange(problem.mdp.n_states) // groups
@@ -144,8 +149,8 @@ def random_problem(
             P[s, a, -1] = 0.05
     weight = rng.beta(0.5, 1.5, size=n_states)  # how much the action matters: mostly little
     P = (1 - weight[:, None, None]) * P.mean(axis=1, keepdims=True) + weight[:, None, None] * P
-    common, own = rng.normal(size=(n_states, 1)), rng.normal(size=(n_states, n_actions))
-    r = common + weight[:, None] * own
+    common, by_action = rng.normal(size=(n_states, 1)), rng.normal(size=(n_states, n_actions))
+    r = common + weight[:, None] * by_action
     R: FloatArray = np.zeros_like(P) if at_end else np.repeat(r[:, :, None], n_states + 1, axis=2)
     if at_end:
         R[:, :, -1] = (r > np.median(r)).astype(float)
@@ -238,15 +243,11 @@ def with_policies(
     return Problem(name, mdp, as_policy(pi_e, mdp), as_policy(pi_b, mdp))
 
 
-# --------------------------------------------------------------------------------------------------------
-# Problems that broke earlier rules: a hidden past that pays, hidden frailty, sparse logs, late rewards.
-#
-# They stand apart from `problems.py`, on which rules may be tuned. Each has an exact truth; where something
-# is hidden, the log shows labels under which no model can be right.
+# --- Problems that broke earlier rules
 
 
 def hard_problems() -> list[StudyProblem]:
-    """All of them, in a fixed order."""
+    """A hidden past that pays, hidden frailty, sparse logs, late rewards: no rule may be tuned on these."""
     sparse = random_problem(30, 4, 20, seed=2)
     return [
         previous_action("previous action pays, 6 x 2", 6, 2, horizon=8, seed=11, episodes=300),
@@ -274,10 +275,10 @@ def previous_action(
     moves = rng.dirichlet(np.full(n_states, 0.5), n_states)
     size = n_states * n_actions
     P, r = np.zeros((size, n_actions, size + 1)), np.zeros((size, n_actions))
-    common, own = rng.normal(size=n_states), rng.normal(size=(n_states, n_actions))
+    common, by_action = rng.normal(size=n_states), rng.normal(size=(n_states, n_actions))
     for s in range(n_states):
         for before in range(n_actions):
-            r[s * n_actions + before] = common[s] + own[s, before]
+            r[s * n_actions + before] = common[s] + by_action[s, before]
             for a in range(n_actions):
                 P[s * n_actions + before, a, a:size:n_actions] = 0.97 * moves[s]
                 P[s * n_actions + before, a, -1] = 0.03
@@ -287,7 +288,7 @@ def previous_action(
     shown = np.arange(size) // n_actions
     pi_b = 0.5 * rng.dirichlet(np.full(n_actions, 2.0), n_states) + 0.5 / n_actions
     # What the action of now pays in the next state, on average.
-    later = moves @ own
+    later = moves @ by_action
     best = np.eye(n_actions)[later.argmax(axis=1)]
     pi_e = 0.6 * best + 0.4 * pi_b
     problem = Problem(name, mdp, as_policy(pi_e[shown], mdp), as_policy(pi_b[shown], mdp))
@@ -340,12 +341,7 @@ def endless(n_states: int, n_actions: int, horizon: int, seed: int) -> Problem:
     return replace(problem, mdp=TabularMDP(P, mdp.r, mdp.d0, horizon))
 
 
-# --------------------------------------------------------------------------------------------------------
-# A pole on a cart, seen through fifty cells: a task whose labels hide what matters.
-#
-# Positions, speeds and angles are continuous; the log shows only which of fifty cells they lie in, and both
-# policies act on that cell. Weights are right, and every model of the cells is wrong: what follows depends on
-# where in its cell the cart stands. The truth comes from simulating the new policy, not from a model.
+# --- A pole on a cart, seen through fifty cells
 
 CELLS, STEPS = 50, 60
 TRUTH_EPISODES = 40_000
@@ -355,7 +351,11 @@ LEANING = np.array([0.1, 0.3, 6.0, 1.5])
 
 @dataclass(frozen=True)
 class BinnedCartpole:
-    """The task with the policies of a seed; it offers what a `StudyProblem` does.
+    """A task whose labels hide what matters; it offers what a `StudyProblem` does.
+
+    Positions, speeds and angles are continuous; the log shows only which of fifty cells they lie in, and both
+    policies act on that cell. Weights are right, and every model of the cells is wrong: what follows depends
+    on where in its cell the cart stands. The truth comes from simulating the new policy, not from a model.
 
     Attributes:
       name: how tables call it.
@@ -372,13 +372,13 @@ class BinnedCartpole:
         """(cells, 4) by k-means on what a coin-tossing policy meets."""
         rng = np.random.default_rng(self.seed)
         met = _simulate(200, np.full((1, 2), 0.5), np.zeros((1, 4)), rng)[4]
-        found = met[rng.choice(len(met), CELLS, replace=False)]
+        centres = met[rng.choice(len(met), CELLS, replace=False)]
         for _ in range(15):
-            nearest = _cells(met, found)
+            nearest = _nearest(met, centres)
             for cell in range(CELLS):
                 if (nearest == cell).any():
-                    found[cell] = met[nearest == cell].mean(axis=0)
-        return found
+                    centres[cell] = met[nearest == cell].mean(axis=0)
+        return centres
 
     @property
     def pi_e(self) -> TabularPolicy:
@@ -398,12 +398,12 @@ class BinnedCartpole:
     @cached_property
     def values(self) -> tuple[float, float]:
         """Mean return of the new and of the old policy, by simulation."""
-        found = []
+        means = []
         for k, policy in enumerate((self.pi_e, self.pi_b)):
             rng = np.random.default_rng([self.seed, k])
             lengths = _simulate(TRUTH_EPISODES, policy.probs, self.centres, rng)[3]
-            found.append(float(lengths.mean()))
-        return found[0], found[1]
+            means.append(float(lengths.mean()))
+        return means[0], means[1]
 
     def sample(self, seed: int | np.random.SeedSequence) -> Trajectories:
         """A log of the old policy: one for every step that the pole stands, sixty at most."""
@@ -432,7 +432,7 @@ def _simulate(
     lengths, met = np.zeros(episodes, dtype=np.int64), []
     for t in range(STEPS):
         met.append(x[alive])
-        states[:, t] = _cells(x, centres)
+        states[:, t] = _nearest(x, centres)
         actions[:, t] = rng.random(episodes) < probs[states[:, t], 1]
         propensities[:, t] = probs[states[:, t], actions[:, t]]
         lengths += alive
@@ -441,7 +441,7 @@ def _simulate(
     return states, actions, propensities, lengths, np.concatenate(met)
 
 
-def _cells(x: FloatArray, centres: FloatArray) -> IntArray:
+def _nearest(x: FloatArray, centres: FloatArray) -> IntArray:
     """(m,) the nearest centre."""
     distance = np.square(centres).sum(axis=1) - 2.0 * x @ centres.T
     nearest: IntArray = distance.argmin(axis=1)
@@ -461,8 +461,7 @@ def _step(x: FloatArray, actions: IntArray) -> FloatArray:
     )
 
 
-# --------------------------------------------------------------------------------------------------------
-# Action values that are bad on purpose: fifty cells, something that means nothing, a random function.
+# --- Action values that are bad on purpose
 
 MODEL_CELLS = 50
 ROUNDS = 15
@@ -494,7 +493,7 @@ class OtherFeatures(RowLearner):
 
     def fit(self, rows: Rows) -> RowValues:
         """Action values of every row."""
-        known = {one.name: getattr(rows, one.name) for one in fields(rows)}
+        known = {field.name: getattr(rows, field.name) for field in fields(rows)}
         return LinearQ(basis=self.basis).fit(Redescribed(**known, other=self.describe(rows.x)))
 
 
@@ -508,16 +507,10 @@ def in_cells(log: Trajectories, seed: int) -> OtherFeatures:
             nearest = _nearest(z, centres)
             for cell in np.unique(nearest):
                 centres[cell] = z[nearest == cell].mean(axis=0)
-        found: FloatArray = np.eye(MODEL_CELLS)[_nearest(z, centres)][:, 1:]
-        return found
+        indicators: FloatArray = np.eye(MODEL_CELLS)[_nearest(z, centres)][:, 1:]
+        return indicators
 
     return OtherFeatures(cells, "linear")
-
-
-def _nearest(z: FloatArray, centres: FloatArray) -> IntArray:
-    distance = np.square(centres).sum(axis=1) - 2.0 * z @ centres.T
-    nearest: IntArray = distance.argmin(axis=1)
-    return nearest
 
 
 def irrelevant(log: Trajectories, seed: int) -> OtherFeatures:

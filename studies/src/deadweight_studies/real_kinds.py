@@ -59,19 +59,31 @@ class Cell:
     kind: Kind
 
 
+Tasks = dict[Kind, list[Any]]
+# Of a graph's policies: probabilities of the upper and the lower action.
+GRAPH_E, GRAPH_B = (0.8, 0.2), (0.6, 0.4)
+
+
 def real_cells() -> list[Cell]:
     """All cells of these kinds, those that may be looked at first.
 
     New ones are put last: a cell's seeds depend on its place.
     """
-    graph_e, graph_b = (0.8, 0.2), (0.6, 0.4)
-    seen: dict[Kind, list[Any]] = {
+    sets = ((True, _seen()), (True, _also_seen()), (False, _fresh()))
+    return [
+        Cell(task, tuned, kind) for tuned, kinds in sets for kind, tasks in kinds.items() for task in tasks
+    ]
+
+
+def _seen() -> Tasks:
+    """Tasks that rules may be chosen on."""
+    return {
         "not Markov": [
             toxic_dose("toxic dose", 4, horizon=25, seed=51, episodes=400),
             pays_later("pays 5 later", 4, 5, horizon=20, seed=52, episodes=300),
             pays_later("pays 12 later", 3, 12, horizon=25, seed=53, episodes=300),
             fatigue("fatigue", 4, 0.8, horizon=20, seed=54, episodes=400),
-            graph("graph, labels in groups", 8, graph_e, graph_b, 256, labels=4, slips=True, at_end=True),
+            graph("graph, labels in groups", 8, GRAPH_E, GRAPH_B, 256, labels=4, slips=True, at_end=True),
         ],
         "well specified": [
             seen_once("seen once, 200 x 10", 200, 10, 1, seed=55, episodes=400),
@@ -91,20 +103,24 @@ def real_cells() -> list[Cell]:
         ],
         "exception": [parity("parity of past actions", 3, horizon=12, seed=60, episodes=400)],
     }
-    also_seen: dict[Kind, list[Any]] = {
+
+
+def _also_seen() -> Tasks:
+    """Further ones of these, with other parameters."""
+    return {
         "not Markov": [
             toxic_dose("toxic dose, other ward", 6, horizon=25, seed=61, episodes=300, dose=(0.3, 0.55)),
             toxic_dose("toxic dose, square", 5, horizon=25, seed=62, episodes=500, square=True),
             pays_later("pays 5 later, other", 6, 5, horizon=15, seed=63, episodes=400),
             pays_later("pays 12 later, other", 4, 12, horizon=30, seed=64, episodes=250),
             fatigue("fatigue, slow", 5, 0.9, horizon=25, seed=65, episodes=350),
-            graph("long graph, labels in groups", 16, graph_e, graph_b, 512, labels=6, slips=True),
+            graph("long graph, labels in groups", 16, GRAPH_E, GRAPH_B, 512, labels=6, slips=True),
         ],
         "well specified": [
             seen_once("seen once, 300 x 6", 300, 6, 1, seed=66, episodes=350),
             seen_once("seen once, 2 x 60 x 10", 60, 10, 2, seed=67, episodes=300),
-            graph("graph", 4, graph_e, graph_b, 128, noisy=True),
-            graph("long graph", 16, graph_e, graph_b, 256, slips=True, at_end=True, noisy=True),
+            graph("graph", 4, GRAPH_E, GRAPH_B, 128, noisy=True),
+            graph("long graph", 16, GRAPH_E, GRAPH_B, 256, slips=True, at_end=True, noisy=True),
             model_win(256),
         ],
         "features": [
@@ -119,7 +135,11 @@ def real_cells() -> list[Cell]:
         "confounded": [Confounded(two_weeks(2000), said=True)],
         "exception": [unsaid_clusters("unsaid clusters of 20", seed=70, episodes=400)],
     }
-    fresh: dict[Kind, list[Any]] = {
+
+
+def _fresh() -> Tasks:
+    """Tasks on which no rule was chosen."""
+    return {
         "not Markov": [
             toxic_dose("toxic dose, short", 3, horizon=12, seed=81, episodes=350),
             toxic_dose("toxic dose, few more", 4, horizon=20, seed=82, episodes=400, dose=(0.4, 0.5)),
@@ -153,12 +173,10 @@ def real_cells() -> list[Cell]:
             Confounded(severity("severity, 4 states", 4, horizon=8, seed=97, episodes=400)),
         ],
     }
-    sets = ((True, seen), (True, also_seen), (False, fresh))
-    return [Cell(task, tuned, kind) for tuned, some in sets for kind, tasks in some.items() for task in tasks]
 
 
 def real_problems(names: Sequence[str]) -> list[StudyProblem]:
-    """Those of these names, which have nothing but what is hidden to set them apart from other problems."""
+    """Problems by name, which have nothing but what is hidden to set them apart from other problems."""
     known = {cell.task.name: cell.task for cell in real_cells() if isinstance(cell.task, StudyProblem)}
     return [known[name] for name in names]
 
@@ -214,7 +232,7 @@ def toxic_dose(
     """
     from scipy import sparse
 
-    moves, base, own = _ward(n_states, seed)
+    moves, base, leaning = _ward(n_states, seed)
     given = np.arange(horizon + 1.0)
     harm = 0.05 * (given**2 / 15.0 if square else given)
     r = base[:, None, None] - harm[:, None] + 0.3 * np.arange(2)
@@ -223,7 +241,7 @@ def toxic_dose(
         after = np.minimum(np.arange(horizon + 1) + a, horizon)
         return sparse.csr_array(np.eye(horizon + 1)[after])
 
-    old, new = (_shares(np.full(n_states, share) + 0.1 * own) for share in dose)
+    old, new = (_shares(np.full(n_states, share) + 0.1 * leaning) for share in dose)
     return with_memory(name, moves, memory, r, (new, old), horizon, episodes)
 
 
@@ -261,7 +279,7 @@ def fatigue(name: str, n_states: int, stays: float, horizon: int, seed: int, epi
     """
     from scipy import sparse
 
-    moves, base, own = _ward(n_states, seed)
+    moves, base, leaning = _ward(n_states, seed)
     units = np.arange(horizon + 1)
     cost = 0.6 * (1.0 - stays)  # a step; twice what the effort earns, in all
     r = base[:, None, None] - cost * units[:, None] + 0.3 * np.arange(2)
@@ -276,7 +294,7 @@ def fatigue(name: str, n_states: int, stays: float, horizon: int, seed: int, epi
         after[:, -1] += 1.0 - after.sum(axis=1)
         return sparse.csr_array(np.maximum(after, 0.0))
 
-    policies = _shares(0.65 + 0.1 * own), _shares(0.4 + 0.1 * own)
+    policies = _shares(0.65 + 0.1 * leaning), _shares(0.4 + 0.1 * leaning)
     return with_memory(name, moves, memory, r, policies, horizon, episodes)
 
 
@@ -306,18 +324,12 @@ def severity(name: str, n_states: int, horizon: int, seed: int, episodes: int) -
     """
     from scipy import sparse
 
-    moves, base, own = _ward(n_states, seed)
+    moves, base, leaning = _ward(n_states, seed)
     r = base[:, None, None] - 1.0 * np.arange(2)[:, None] - 0.1 * np.arange(2)
-    made = with_memory(
-        name,
-        moves,
-        lambda v, a: sparse.csr_array(np.eye(2)),
-        r,
-        (_shares(0.8 + 0.1 * own),) * 2,
-        horizon,
-        episodes,
-    )
-    return _started(made, np.full((n_states, 2), 0.5 / n_states), _shares([0.7, 0.2] * n_states))
+    policies = (_shares(0.8 + 0.1 * leaning),) * 2
+    stays = sparse.csr_array(np.eye(2))
+    cell = with_memory(name, moves, lambda v, a: stays, r, policies, horizon, episodes)
+    return _started(cell, np.full((n_states, 2), 0.5 / n_states), _shares([0.7, 0.2] * n_states))
 
 
 def two_weeks(episodes: int) -> StudyProblem:
@@ -351,7 +363,7 @@ class Confounded:
 
     @property
     def episodes(self) -> int:
-        """Likewise."""
+        """The size of a log."""
         return self.cell.episodes
 
     @property
@@ -403,8 +415,8 @@ class LogNormal:
     def __call__(self, log: Trajectories, rng: np.random.Generator) -> FloatArray:
         """(steps,) rewards."""
         drawn = rng.standard_normal(log.n_steps)
-        found: FloatArray = log.rewards * np.exp(self.spread * drawn - self.spread**2 / 2)
-        return found
+        rewards: FloatArray = log.rewards * np.exp(self.spread * drawn - self.spread**2 / 2)
+        return rewards
 
 
 @dataclass(frozen=True)
@@ -457,11 +469,10 @@ def heavy_tails(
     name: str, n_states: int, n_actions: int, steps: int, noise: LogNormal | Pareto, seed: int, episodes: int
 ) -> StudyProblem:
     """Positive rewards over a few steps, times noise with heavy tails."""
-    problem = endless(n_states, n_actions, steps, seed)
-    mdp = problem.mdp
+    mdp = endless(n_states, n_actions, steps, seed).mdp
     positive = TabularMDP(mdp.P, 0.2 + np.abs(mdp.r), mdp.d0, steps)
-    made = with_policies(name, positive, steps, np.random.default_rng([seed, 1]))
-    return StudyProblem(name, made, episodes, noise=noise)
+    problem = with_policies(name, positive, steps, np.random.default_rng([seed, 1]))
+    return StudyProblem(name, problem, episodes, noise=noise)
 
 
 def unsaid_clusters(name: str, seed: int, episodes: int) -> StudyProblem:
@@ -557,7 +568,7 @@ class InFeatures:
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Of the two actions."""
+        """Names of the two actions."""
         return ("minus", "plus")
 
     @cached_property
@@ -571,20 +582,20 @@ class InFeatures:
         return _shares(1.0 / (1.0 + np.exp(-1.2 * self._product(x))))
 
     def start(self, episodes: int, rng: np.random.Generator) -> FloatArray:
-        """Anywhere."""
+        """(episodes, features) drawn at random."""
         return rng.choice(self.levels, (episodes, len(self.feature_names)))
 
     def step(
         self, x: FloatArray, action: IntArray, rng: np.random.Generator
     ) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """Anywhere again; an episode of one step ends by itself."""
+        """Features drawn anew; an episode of one step ends by itself."""
         rewards = self.paid(x)[np.arange(len(x)), action] + 0.5 * rng.standard_normal(len(x))
         return self.start(len(x), rng), rewards, np.full(len(x), self.steps == 1)
 
     def paid(self, x: FloatArray) -> FloatArray:
         """(m, 2) mean rewards."""
-        own = self._product(x)[:, None] * np.array([-1.0, 1.0])
-        return np.asarray(own + 0.3 * x[:, self.order, None])
+        paid = self._product(x)[:, None] * np.array([-1.0, 1.0])
+        return np.asarray(paid + 0.3 * x[:, self.order, None])
 
     def _product(self, x: FloatArray) -> FloatArray:
         chosen = x[:, : self.order]
@@ -622,8 +633,8 @@ def _ward(n_states: int, seed: int) -> tuple[FloatArray, FloatArray, FloatArray]
 
 def _shares(second: Any) -> FloatArray:
     """(S, 2) probabilities from those of the second action."""
-    found = np.asarray(second, dtype=np.float64)
-    return np.column_stack([1.0 - found, found])
+    probs = np.asarray(second, dtype=np.float64)
+    return np.column_stack([1.0 - probs, probs])
 
 
 def _started(cell: StudyProblem, d0: FloatArray, pi_b: FloatArray) -> StudyProblem:

@@ -30,12 +30,7 @@ from deadweight.errors import OutputError
 from deadweight.tools.files import write_whole, writing
 from deadweight.tools.workers import Pool, WorkerDied, opened
 
-# --------------------------------------------------------------------------------------------------------
-# A record as a line: JSON that ends with a checksum of all that stands before it.
-#
-# No bit of a line can change unnoticed: not in the key, not in the fingerprint, not in a number, not in the
-# checksum, and not in the line end, which would make one line of two. Floats are written with all their
-# digits.
+# --- Lines and fingerprints
 
 Key = tuple[str | int, ...]  # of the same kind throughout a store, since keys are sorted
 Record = dict[str, Any]  # of what JSON has: texts as keys; tuples come back as lists
@@ -52,7 +47,11 @@ class Entry(NamedTuple):
 
 
 def encode(entry: Entry) -> bytes:
-    """The line, with its end."""
+    """The line, with its end: JSON that ends with a checksum of all that stands before it.
+
+    No bit of a line can change unnoticed: not in the key, not in the fingerprint, not in a number, not in the
+    checksum, and not in the line end, which would make one line of two. Floats have all their digits.
+    """
     text = json.dumps({**entry._asdict(), "key": list(entry.key)}, default=_plain)
     body = text.encode()[:-1]  # without the closing brace
     return body + CHECK + _checksum(body) + b'"}\n'
@@ -78,10 +77,6 @@ def _plain(value: Any) -> Any:
     return value.item()
 
 
-# --------------------------------------------------------------------------------------------------------
-# Fingerprints: one short word for all settings that numbers depend on.
-
-
 def digest(*parts: Any) -> str:
     """Sixteen hexadecimal digits of numbers, texts, tuples of them, arrays, and None.
 
@@ -103,12 +98,7 @@ def digest(*parts: Any) -> str:
     return total.hexdigest()[:16]
 
 
-# --------------------------------------------------------------------------------------------------------
-# A lock on a folder, held for the moment of an append or a rewrite.
-#
-# The system gives it back when a process ends, however it ended: a lock cannot be left behind. Where a file
-# system knows no locks, work goes on without: two processes could then lose each other's latest records,
-# which would be made again, but checksums still keep a wrong one from being read.
+# --- A lock on a folder
 
 NAME = ".lock"
 PATIENCE = 60.0  # seconds; whoever holds the lock needs milliseconds
@@ -117,7 +107,13 @@ BUSY = (errno.EAGAIN, errno.EACCES, errno.EDEADLK)
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """No other process is inside a `locked` of this folder; raises `OSError` if the folder takes no file."""
+    """No other process is inside a `locked` of this folder; raises `OSError` if the folder takes no file.
+
+    It is held for the moment of an append or a rewrite. The system gives it back when a process ends, however
+    it ended: a lock cannot be left behind. Where a file system knows no locks, work goes on without: two
+    processes could then lose each other's latest records, which would be made again, but checksums still keep
+    a wrong one from being read.
+    """
     handle = os.open(folder / NAME, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
     try:
         _wait_for(handle, folder)
@@ -156,17 +152,17 @@ else:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-# --------------------------------------------------------------------------------------------------------
-# The store: records under keys, in a file of lines that only grows while work is going on.
-#
-# A record is appended as soon as it is made, under a lock, so that several processes may fill one file. A
-# line that is damaged or was cut short is left out and counted; so is one with another fingerprint (another
-# version of the package, or other settings), which stays in the file for whoever made it. `tidy` sorts what
-# is there: after it the bytes depend on the records alone, not on their order of arrival or on interruptions.
+# --- The store
 
 
 class Store:
-    """The records of one file that have one fingerprint.
+    """The records of one file that have one fingerprint; the file only grows while work is going on.
+
+    A record is appended as soon as it is made, under a lock, so that several processes may fill one file. A
+    line that is damaged or was cut short is left out and counted; so is one with another fingerprint (another
+    version of the package, or other settings), which stays in the file for whoever made it. `tidy` sorts what
+    is there: after it the bytes depend on the records alone, not on their order of arrival or on
+    interruptions.
 
     Args:
       path: the file, of JSON lines; it is made with the first record.
@@ -176,7 +172,7 @@ class Store:
     def __init__(self, path: Path, made_with: Mapping[str, str]) -> None:
         self.path, self.made_with = path, dict(made_with)
         self.damaged = 0  # lines left out at the first reading
-        self._found: dict[Key, Record] | None = None
+        self._kept: dict[Key, Record] | None = None
         self._others: dict[bytes, None] = {}  # lines with other fingerprints, in their order
         self._read_to: tuple[int, int] = (0, 0)  # which file was read, and how far
 
@@ -205,32 +201,32 @@ class Store:
 
     def put(self, key: Key, record: Record) -> None:
         """Append a record; it is on the disk when this returns. Of two under one key the first one counts."""
-        found = self._records()
+        records = self._records()
         line = encode(Entry(key, self.made_with, record))
         with writing(self.path), locked(self.path.parent):
             self._catch_up()
-            if key not in found:
+            if key not in records:
                 self._append(line)
                 self._catch_up()  # what counts is what will be read again
 
     def tidy(self) -> None:
         """Sort the file, without damaged lines and with each record once. Other fingerprints come first."""
-        found = self._records()
+        records = self._records()
         with writing(self.path), locked(self.path.parent):
             self._read_to = (0, 0)  # from the start: nothing of anybody's may be missing from the new file
             self._catch_up()
-            own = [encode(Entry(key, self.made_with, found[key])) for key in sorted(found)]
-            content = b"".join([*self._others, *own])
+            lines = [encode(Entry(key, self.made_with, records[key])) for key in sorted(records)]
+            content = b"".join([*self._others, *lines])
             if content != (self.path.read_bytes() if self.path.exists() else b""):
                 write_whole(self.path, lambda file: file.write(content))
 
     def _records(self) -> dict[Key, Record]:
-        if self._found is None:
-            self._found = {}
+        if self._kept is None:
+            self._kept = {}
             if self.path.exists():
                 with writing(self.path), locked(self.path.parent):
                     self.damaged = self._catch_up()
-        return self._found
+        return self._kept
 
     def _append(self, line: bytes) -> None:
         """Put a line at the end of the file: all of it, or nothing."""
@@ -250,7 +246,7 @@ class Store:
 
     def _catch_up(self) -> int:
         """Read what was added since the last time, by whomever; returns how many lines were left out."""
-        assert self._found is not None
+        assert self._kept is not None
         if not self.path.exists():
             return 0
         damaged = 0
@@ -264,7 +260,7 @@ class Store:
                 if entry is None:
                     damaged += bool(line)
                 elif entry.made_with == self.made_with:
-                    self._found.setdefault(entry.key, entry.record)
+                    self._kept.setdefault(entry.key, entry.record)
                 else:
                     self._others[line + b"\n"] = None
             self._read_to = (about.st_ino, file.tell())
@@ -300,8 +296,7 @@ def _remark(counts: Mapping[Path, int], what: str) -> Iterator[str]:
     yield f"{number:,} {noun} in {where} {verb} {what}."
 
 
-# --------------------------------------------------------------------------------------------------------
-# Independent calls side by side: results as they come. Executors (`sums.executors`) keep parts in order.
+# --- Making records side by side
 
 T = TypeVar("T")
 Name = TypeVar("Name", bound=Hashable)
@@ -313,7 +308,7 @@ def completed(
     workers: int,
     apart: bool = False,
 ) -> Iterator[tuple[Name, T]]:
-    """Names of calls with their results, as they come.
+    """Names of calls with their results, as they come. Executors (`sums.executors`) keep parts in order.
 
     Args:
       function: a named function, which can travel.
@@ -354,10 +349,6 @@ class _Spread(Generic[T]):
         return self.function(*arguments)
 
 
-# --------------------------------------------------------------------------------------------------------
-# Make the records that stores do not hold yet, side by side, and keep each as soon as it is there.
-
-
 @dataclass(frozen=True)
 class Job:
     """A record that is wanted: where it belongs, and the arguments of the function that makes it."""
@@ -368,7 +359,7 @@ class Job:
 
     @property
     def done(self) -> bool:
-        """Whether the record is there."""
+        """Whether the store has the record."""
         return self.key in self.store
 
 
@@ -389,12 +380,12 @@ def fill(
     missing = [job for job in jobs if not job.done]
     waiting = (job for job in missing if not job.done)
     calls = ((job, job.arguments) for job in waiting)
-    made = set()
+    kept = set()
     for job, record in completed(make, calls, min(workers, len(missing)), apart):
         job.store.put(job.key, record)
-        made.add(id(job))
+        kept.add(id(job))
         yield job
-    yield from (job for job in missing if id(job) not in made)
+    yield from (job for job in missing if id(job) not in kept)
 
 
 __all__ = ["Job", "Key", "Record", "Store", "digest", "fill", "last_made_with", "remarks"]

@@ -1,14 +1,15 @@
-"""`deadweight study`: the long measurements behind the documentation."""
+"""What the commands of `deadweight_studies.commands` do: study, coverage, benchmark and reproduce."""
 
 from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date
+from importlib import import_module
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 from deadweight._version import __version__
 from deadweight.cli.output import out_json, print_table, say, tell, tell_words
@@ -16,151 +17,57 @@ from deadweight.errors import MissingExtra, OptionError, did_you_mean
 from deadweight.sums.kernel import in_use
 from deadweight.tools.files import write_text, writing
 from deadweight_studies.benchmark.cases import CASES, ONLY_IF_NAMED
-from deadweight_studies.coverage import cells as coverage_cells
-from deadweight_studies.coverage import study as coverage_study
-from deadweight_studies.coverage import write_tables
 from deadweight_studies.reproduction.publish import can_draw, publish, wanted
 from deadweight_studies.reproduction.run import Work, carry_out
 from deadweight_studies.reproduction.spec import EXPERIMENTS, FIGURES, TABLES, TARGETS, experiments_of
 from deadweight_studies.reproduction.tables import Cell, number, summary
 from deadweight_studies.reproduction.worlds import protocol as read_protocol
+from deadweight_studies.study import Runs
 
-T = TypeVar("T")
+# By name, the file that has it.
+STUDIES = {
+    "headline": "headline",
+    "improve": "improvement",
+    "compare": "comparison",
+    "automatic": "automatic",
+    "doubts": "doubts",
+    "ends": "ends",
+    "features": "features",
+    "mixtures": "mixtures",
+    "cuts": "cuts",
+    "sepsis": "sepsis",
+}
+# Studies of which some cells can be asked for by name, with one of these.
+WITH_CELLS = {"headline": "toxic dose, n = 400", "improve": "toxic dose", "compare": "toxic dose x 5"}
 
 
 def study(name: str, runs: int, workers: int, out: Path, only: Sequence[str] = ()) -> None:
     """Make the runs that are not there yet, print the table, and write it beside them."""
-    tables = {
-        **WITH_CELLS,
-        "automatic": _automatic,
-        "doubts": _doubts,
-        "ends": _ends,
-        "features": _features,
-        "mixtures": _mixtures,
-        "cuts": _cuts,
-        "sepsis": _sepsis,
-    }
-    if name not in tables:
+    if name not in STUDIES:
         raise OptionError(
-            f"There is no study {name!r}.{did_you_mean(name, tables)}", fix=f"Studies: {', '.join(tables)}."
+            f"There is no study {name!r}.{did_you_mean(name, STUDIES)}", fix=f"Studies: {', '.join(STUDIES)}."
         )
-    if name in WITH_CELLS:
-        WITH_CELLS[name](out / name, runs, workers, only)
-    elif only:
+    if only and name not in WITH_CELLS:
         raise OptionError(
             f"--only chooses cells of {', '.join(WITH_CELLS)}; {name} has none.", fix="Leave --only out."
         )
-    else:
-        tables[name](out / name, runs, workers)
-
-
-def _automatic(folder: Path, runs: int, workers: int) -> None:
-    from deadweight_studies.automatic import markdown, study
-
-    lines = study(folder, runs, workers, say)
-    _show(folder, markdown(_told(lines, lambda one: f"{one.problem}: {', '.join(map(str, one.ratios[:2]))}")))
-
-
-def _doubts(folder: Path, runs: int, workers: int) -> None:
-    from deadweight_studies.probability_doubts import Line, markdown, study
-
-    def words(line: Line) -> str:
-        said = ", ".join(f"{kind} {shares['either']:.3f}" for kind, shares in line.shares.items())
-        return f"{line.problem}, {line.runs} logs: {said}"
-
-    _show(folder, markdown(_told(study(folder, runs, workers, say), words)))
-
-
-def _ends(folder: Path, runs: int, workers: int) -> None:
-    from deadweight_studies.ends import markdown, study
-
-    _show(folder, markdown(_told(study(folder, runs, workers, say), str)))
-
-
-def _features(folder: Path, runs: int, workers: int) -> None:
-    from deadweight_studies.features import markdown, study
-
-    _show(folder, markdown(_told(study(folder, runs, workers, say), str)))
-
-
-def headline(folder: Path, runs: int, workers: int, only: Sequence[str] = ()) -> None:
-    """BLEND and the rows beside it, in all cells or those named: coverage, width, error, verdicts."""
-    from deadweight_studies.headline import headline_cells
-    from deadweight_studies.headline import study as cells_of
-    from deadweight_studies.headline_tables import write_headline
-
-    known = headline_cells()
-    _check_cells("headline", only, known, "toxic dose, n = 400")
-    total = len(only or known)
-    for k, name in enumerate(cells_of(folder, runs, workers, only or None, say), start=1):
-        say(f"{k} of {total} cells: {name}")
-    tell(write_headline(folder, runs))
-
-
-def _check_cells(study: str, only: Sequence[str], known: Iterable[str], example: str) -> None:
-    known = list(known)
-    for name in only:
-        if name not in known:
+    asked: Any = import_module(f"deadweight_studies.{STUDIES[name]}").STUDY
+    known = asked.cells() if only else ()
+    for cell in only:
+        if cell not in known:
             raise OptionError(
-                f"{study} has no cell {name!r}.{did_you_mean(name, known)}",
-                fix=f"A cell is named as in the table of the study, such as {example!r}.",
+                f"{name} has no cell {cell!r}.{did_you_mean(cell, known)}",
+                fix=f"A cell is named as in the table of the study, such as {WITH_CELLS[name]!r}.",
             )
-
-
-def _improve(folder: Path, runs: int, workers: int, only: Sequence[str] = ()) -> None:
-    from deadweight_studies.improvement import OURS, Line, cells, markdown, study
-
-    def words(line: Line) -> str:
-        gain, worse = line.gain[OURS], line.worse[OURS]
-        return f"{line.problem}: gain {gain:+.3g}, worse in {worse:.0%} of {line.runs} runs"
-
-    _check_cells("improve", only, cells(), "toxic dose")
-    _show(folder, markdown(_told(study(folder, runs, workers, say, only or None), words)))
-
-
-def _compare(folder: Path, runs: int, workers: int, only: Sequence[str] = ()) -> None:
-    from deadweight_studies.comparison import Line, cells, markdown, study
-
-    def words(line: Line) -> str:
-        said = ", ".join(f"{name} {value:.2f}" for name, value in line.means.items())
-        return f"{line.problem}, {line.policies} policies, {line.runs} logs: {said}"
-
-    _check_cells("compare", only, cells(), "toxic dose x 5")
-    _show(folder, markdown(_told(study(folder, runs, workers, say, only or None), words)))
-
-
-def _mixtures(folder: Path, runs: int, workers: int) -> None:
-    from deadweight_studies.mixtures import Line, markdown, study
-
-    def words(line: Line) -> str:
-        return f"{line.mix}, {line.problem}: {', '.join(map(str, line.ratios))}"
-
-    _show(folder, markdown(_told(study(folder, runs, workers, say), words)))
-
-
-def _cuts(folder: Path, runs: int, workers: int) -> None:
-    from deadweight_studies.cuts import NAMES, Line, markdown, study
-
-    def words(line: Line) -> str:
-        ratios = ", ".join(f"{name} {ratio}" for name, ratio in zip(NAMES, line.ratios, strict=True))
-        return f"{line.cut}, {line.problem}: {ratios}"
-
-    _show(folder, markdown(_told(study(folder, runs, workers, say), words)))
-
-
-def _sepsis(folder: Path, runs: int, workers: int) -> None:
-    from deadweight_studies.sepsis import study
-
-    _show(folder, study(folder, runs, workers, say))
-
-
-def _told(lines: Iterable[T], words: Callable[[T], str]) -> list[T]:
-    """All lines of a table, each of them said in words when it is finished."""
-    kept = []
-    for line in lines:
-        say(words(line))
-        kept.append(line)
-    return kept
+    if name == "headline":
+        headline(out / name, runs, workers, only)
+        return
+    lines = []
+    for line in asked.lines(out / name, runs, workers, say, only or None):
+        lines.append(line)
+        if words := asked.words(line):
+            say(words)
+    _show(out / name, asked.table(lines))
 
 
 def _show(folder: Path, text: str) -> None:
@@ -169,26 +76,33 @@ def _show(folder: Path, text: str) -> None:
         write_text(folder / "table.md", text)
 
 
-# Studies of which some cells can be asked for by name.
-WITH_CELLS = {"headline": headline, "improve": _improve, "compare": _compare}
+def headline(folder: Path, runs: int, workers: int, only: Sequence[str] = ()) -> None:
+    """BLEND and the rows beside it, in all cells or those named: coverage, width, error, verdicts."""
+    from deadweight_studies.headline import STUDY
+    from deadweight_studies.headline_tables import write_headline
 
-
-# --------------------------------------------------------------------------------------------------------
-# `deadweight coverage`: how often every kind of interval covers, on problems whose answer is known.
+    _make(STUDY, folder, runs, workers, only)
+    tell(write_headline(folder, runs))
 
 
 def coverage(runs: int, workers: int, out: Path) -> None:
-    """Make what is missing, then write and print the tables."""
-    total = len(coverage_cells())
-    for k, name in enumerate(coverage_study(out, runs, workers, tell=say), start=1):
-        say(f"{k} of {total} cells: {name}")
+    """How often every kind of interval covers, on problems whose answer is known; and the headline's."""
+    from deadweight_studies.coverage import STUDY, write_tables
+
+    _make(STUDY, out, runs, workers)
     tell(write_tables(out, runs))
     tell()
     headline(out / "headline", runs, workers)
 
 
-# --------------------------------------------------------------------------------------------------------
-# `deadweight benchmark`: timings against plain references, as ratios.
+def _make(study: Runs, folder: Path, runs: int, workers: int, only: Sequence[str] = ()) -> None:
+    """Make what is missing, and count the cells aloud."""
+    total = len(only or study.cells())
+    for k, (name, _) in enumerate(study.make(folder, runs, workers, say, only or None), start=1):
+        say(f"{k} of {total} cells: {name}")
+
+
+# --- Timings against plain references
 
 
 def benchmark(only: str, scale: float, as_json: bool) -> None:
@@ -205,15 +119,14 @@ def benchmark(only: str, scale: float, as_json: bool) -> None:
     if not as_json:
         tell(", ".join(f"{key} {value}" for key, value in head.items()))
         tell("Ratios are medians of paired rounds (reference, candidate, reference) with their quartiles.\n")
-    found = []
+    results = []
     for name in names:
         say(f"{name} ...")
-        found += [(name, result) for result in CASES[name](scale)]
+        results += [(name, result) for result in CASES[name](scale)]
     if as_json:
-        results = [{"case": name, **vars(result)} for name, result in found]
-        out_json({**head, "results": results})
+        out_json({**head, "results": [{"case": name, **vars(result)} for name, result in results]})
     else:
-        rows = [(result.name, result.measured, result.aim) for _, result in found]
+        rows = [(result.name, result.measured, result.aim) for _, result in results]
         print_table(("what", "measured", "aim"), rows, left=(0, 2))
 
 
@@ -242,8 +155,7 @@ def processor() -> str:
     return names[0] if names else platform.processor() or "processor unknown"
 
 
-# --------------------------------------------------------------------------------------------------------
-# `deadweight reproduce`: the paper's tables and figures, made again.
+# --- The paper's tables and figures
 
 
 def reproduce(

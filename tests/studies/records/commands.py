@@ -10,13 +10,13 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-import deadweight_studies.work
 import numpy as np
 import pytest
 from deadweight_studies import automatic as automatic_drop
@@ -51,7 +51,7 @@ def context() -> Any:
     found = multiprocessing.get_context("forkserver")
     found.set_forkserver_preload(["studies.records.preloaded"])
     with pytest.MonkeyPatch.context() as patch:  # it must find this folder, and says nothing if it does not
-        patch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+        patch.setenv("PYTHONPATH", str(Path(__file__).parents[2]), prepend=os.pathsep)
         forkserver.ensure_running()
     return found
 
@@ -59,10 +59,10 @@ def context() -> Any:
 def tiny_settings() -> None:
     """Few and small cells, and workers that need not import everything anew."""
     problems = tiny_problems()
-    automatic_drop._problems = lambda: problems  # type: ignore[assignment]
-    interval_coverage.cells = lambda: problems  # type: ignore[assignment]
-    deadweight_studies.work.coverage_cells = lambda: problems  # type: ignore[assignment]
-    headline_study.headline_cells = dict  # type: ignore[assignment]
+    for module in (automatic_drop, interval_coverage):
+        module.cells = lambda: problems  # type: ignore[assignment]
+        module.STUDY = replace(module.STUDY, cells=lambda: problems)  # type: ignore[attr-defined]
+    headline_study.STUDY = replace(headline_study.STUDY, cells=dict)
     interval_coverage.RESAMPLES = 20
     worker_pool.START = "fork"
 

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 from deadweight_studies import automatic as automatic_drop
 from deadweight_studies import coverage as interval_coverage
-from deadweight_studies.records import Entry, Store, encode
+from deadweight_studies.records import Entry, Store, digest, encode
 from deadweight_studies.reproduction.run import EXACT, Task, Work, open_store, record_of
 from deadweight_studies.reproduction.worlds import PUBLISHED
-from deadweight_studies.runs import open_stores
-from studies.records.commands import tiny_problems
+from deadweight_studies.study import store_of
 
 FLIPS = 2000
 
@@ -26,14 +25,14 @@ def of_reproduce(folder: Path) -> Store:
 
 
 def of_study(folder: Path) -> Store:
-    store = open_stores(folder, "automatic", tiny_problems(), automatic_drop.SEED)["brook"]
+    store = store_of(folder, "automatic", "brook", digest(automatic_drop.SEED))
     for run in range(3):
         store.put((run,), automatic_drop.run("river", run))
     return store
 
 
 def of_coverage(folder: Path) -> Store:
-    store = open_stores(folder, "coverage", tiny_problems(), interval_coverage.SEED)["hidden brook"]
+    store = store_of(folder, "coverage", "hidden brook", digest(interval_coverage.SEED))
     for run in range(2):
         store.put((run,), interval_coverage.run("hidden 8 x 3, n = 300", run))
     return store

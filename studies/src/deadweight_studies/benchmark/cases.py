@@ -41,14 +41,7 @@ from deadweight.tools.limits import one_processor
 from deadweight.verbs.compare import compare
 from deadweight.verbs.estimate import estimate, evaluate
 
-# --------------------------------------------------------------------------------------------------------
-# How cost grows with episodes, horizon and states: slopes of log(CPU seconds) in log(size).
-#
-# Growth is about work, not about what else the machine does: each point is the CPU time of the fastest of
-# several runs, taken in turn over all points, so that a slow minute is no slope. Two things would flatter or
-# spoil a line through small problems: a fixed cost of every call, which is measured on a log of two episodes
-# and subtracted, and caches. The smallest log has a million steps, 24 MB. Horizons start at 100, since the
-# first steps are cheaper for INCRIS(10), which has fewer windows there to choose from.
+# --- How cost grows with episodes, horizon and states
 
 RUNS = 7
 NAMES = ("PDIS", "WPDIS", "INCRIS")
@@ -61,7 +54,15 @@ STATES_IN_SETS = (100, 200, 400)
 
 
 def growth(scale: float) -> list[Result]:
-    """Exponents of cost in the number of episodes, the horizon and the number of states."""
+    """Exponents of cost in the number of episodes, the horizon and the number of states.
+
+    These are slopes of log(CPU seconds) in log(size). Growth is about work, not about what else the machine
+    does: each point is the CPU time of the fastest of several runs, taken in turn over all points, so that a
+    slow minute is no slope. Two things would flatter or spoil a line through small problems: a fixed cost of
+    every call, which is measured on a log of two episodes and subtracted, and caches. The smallest log has a
+    million steps, 24 MB. Horizons start at 100, since the first steps are cheaper for INCRIS(10), which has
+    fewer windows there to choose from.
+    """
     q_gaps = {n: partial(gaps, *sparse_problem(n), max(2, int(50 * scale))) for n in GROWING_STATES}
     sets = {n: _covariance(setting(max(2, int(1_000 * scale)), 30, n)) for n in STATES_IN_SETS}
     return [
@@ -80,7 +81,7 @@ def slope(work: Mapping[int, Work], fixed: float = 0.0, runs: int = RUNS) -> flo
 
 
 def exponent(sizes: list[int], spent: list[float], fixed: float) -> float:
-    """The same of CPU seconds that were measured before."""
+    """That exponent from CPU seconds that were measured before."""
     beyond = np.maximum(np.array(spent) - fixed, 1e-9)
     return float(np.polyfit(np.log(sizes), np.log(beyond), 1)[0])
 
@@ -91,38 +92,37 @@ def fastest(work: Sequence[Work], runs: int = RUNS) -> list[float]:
     On one processor: with two, long logs would have two threads and short ones would not.
     """
     with one_processor():
-        for one in work:
-            one()
-        rounds = [[_cpu_seconds_once(one) for one in work] for _ in range(runs)]
+        for job in work:
+            job()
+        rounds = [[_cpu_seconds_once(job) for job in work] for _ in range(runs)]
     return [min(spent) for spent in zip(*rounds, strict=True)]
 
 
 def _cpu_seconds_once(work: Work) -> float:
-    """Of all threads."""
+    """CPU seconds of all threads."""
     start = time.process_time()
     work()
     return time.process_time() - start
 
 
 def _of_estimates(what: str, by_size: Mapping[int, Setting]) -> list[Result]:
-    found, small = [], setting(2, GROWTH_STEPS)
+    results, small = [], setting(2, GROWTH_STEPS)
     for name in NAMES:
         fixed = fastest([_estimate(name, small)])[0]
-        power = slope({size: _estimate(name, made) for size, made in by_size.items()}, fixed)
-        found.append(Result(f"{name}: cost grows as {what} to the power", f"{power:.2f}", "at most 1.05"))
-    return found
+        power = slope({size: _estimate(name, problem) for size, problem in by_size.items()}, fixed)
+        results.append(Result(f"{name}: cost grows as {what} to the power", f"{power:.2f}", "at most 1.05"))
+    return results
 
 
-def _estimate(name: str, made: Setting) -> Work:
-    return partial(estimate, name, made.log, made.pi_e, made.pi_b, interval=None)
+def _estimate(name: str, problem: Setting) -> Work:
+    return partial(estimate, name, problem.log, problem.pi_e, problem.pi_b, interval=None)
 
 
-def _covariance(made: Setting) -> Work:
-    return partial(covariance, made.log, made.pi_e, made.pi_b)
+def _covariance(problem: Setting) -> Work:
+    return partial(covariance, problem.log, problem.pi_e, problem.pi_b)
 
 
-# --------------------------------------------------------------------------------------------------------
-# The main job from files: a folder of Parquet against decoding it, and a CSV at the command line.
+# --- The main job from files
 
 FILES = 4
 NEEDED = ["episode", "step", "state", "action", "reward", "terminated"]
@@ -131,19 +131,19 @@ TABLE = ("IS", "WIS", "PDIS", "WPDIS")
 
 def parquet(scale: float) -> list[Result]:
     """A default evaluate, and four plain estimators, of a folder that is read in parts."""
-    made = setting(max(FILES, int(200_000 * scale)), 100)
+    problem = setting(max(FILES, int(200_000 * scale)), 100)
     with tempfile.TemporaryDirectory() as folder:
-        _write(made, Path(folder))
+        _write(problem, Path(folder))
         files = sorted(str(path) for path in Path(folder).iterdir())
         decode, every = partial(decode_in_one_thread, files), partial(decode_in_all_threads, files)
 
         def default() -> None:
-            evaluate(open_stream(folder), made.pi_e, made.pi_b)
+            evaluate(open_stream(folder), problem.pi_e, problem.pi_b)
 
         def few() -> None:
-            evaluate(open_stream(folder), made.pi_e, made.pi_b, TABLE, interval=None)
+            evaluate(open_stream(folder), problem.pi_e, problem.pi_b, TABLE, interval=None)
 
-        what = f"of Parquet, {made.log.n_steps:,} rows, against decoding"
+        what = f"of Parquet, {problem.log.n_steps:,} rows, against decoding"
         return [
             Result(f"default evaluate {what} in one thread", str(ratio(default, decode, 3)), "at most 8x"),
             Result(
@@ -153,11 +153,11 @@ def parquet(scale: float) -> list[Result]:
         ]
 
 
-def _write(made: Setting, folder: Path) -> None:
+def _write(problem: Setting, folder: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    log = made.log
+    log = problem.log
     episode = episode_of_rows(log)
     step = step_of_rows(log)
     last = np.zeros(log.n_steps, dtype=bool)
@@ -183,7 +183,7 @@ def decode_in_one_thread(files: list[str]) -> None:
 
 
 def decode_in_all_threads(files: list[str]) -> None:
-    """As Arrow does by itself."""
+    """File by file, in as many threads as Arrow takes by itself."""
     import pyarrow.parquet as pq
 
     for file in files:
@@ -192,24 +192,24 @@ def decode_in_all_threads(files: list[str]) -> None:
 
 def command_line(scale: float) -> list[Result]:
     """`deadweight evaluate` on a CSV of 1,000 x 50 steps in a fresh process."""
-    made = setting(max(2, int(1_000 * scale)), 50)
+    problem = setting(max(2, int(1_000 * scale)), 50)
     with tempfile.TemporaryDirectory() as folder:
         log, policy = Path(folder) / "log.csv", Path(folder) / "policy.csv"
-        _write_csv(made, log, policy)
+        _write_csv(problem, log, policy)
         command = [sys.executable, "-m", "deadweight", "evaluate", str(log), "--target", str(policy)]
         spent = [_cpu_seconds_of_process(command) for _ in range(3)]
-    what = f"CPU seconds of `deadweight evaluate` on a CSV of {made.log.n_steps:,} rows"
+    what = f"CPU seconds of `deadweight evaluate` on a CSV of {problem.log.n_steps:,} rows"
     return [Result(what, f"{np.median(spent):.2f}", "at most 1.6")]
 
 
-def _write_csv(made: Setting, log: Path, policy: Path) -> None:
-    flat, taken = made.log, made.pi_b[made.log.states, made.log.actions]
+def _write_csv(problem: Setting, log: Path, policy: Path) -> None:
+    flat, taken = problem.log, problem.pi_b[problem.log.states, problem.log.actions]
     episode = episode_of_rows(flat)
     step = step_of_rows(flat)
     rows = zip(episode, step, flat.states, flat.actions, flat.rewards, taken, strict=True)
     lines = [f"{i},{t},{s},{a},{r!r},{p!r}" for i, t, s, a, r, p in map(_plain, rows)]
     log.write_text("\n".join(["episode,step,state,action,reward,behaviour_prob", *lines]) + "\n")
-    cells = [f"{s},{a},{float(p)!r}" for s, row in enumerate(made.pi_e) for a, p in enumerate(row)]
+    cells = [f"{s},{a},{float(p)!r}" for s, row in enumerate(problem.pi_e) for a, p in enumerate(row)]
     policy.write_text("\n".join(["state,action,prob", *cells]) + "\n")
 
 
@@ -218,18 +218,14 @@ def _plain(row: tuple[np.generic, ...]) -> list[float]:
 
 
 def _cpu_seconds_of_process(command: list[str]) -> float:
-    """Of a process and its children, all threads."""
+    """CPU seconds of a process and its children, all threads."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, check=True, capture_output=True, env={**os.environ, "COLUMNS": "120"})
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-# --------------------------------------------------------------------------------------------------------
-# The main job: a default `evaluate` with its verdict, in memory, against a read of the columns it needs.
-#
-# A default table has BLEND, nine other estimates, the paths behind four automatic drops, intervals, a verdict
-# and what a report shows. Everything else that is timed here is a part of it.
+# --- The main job in memory, and parts of it
 
 STEPS = 100
 PATHS = ("WSPDIS", "C-WSPDIS", "WDRSIS", "WSIS")
@@ -240,28 +236,32 @@ DROPPABLE = (25, 50, 100, 200)  # states, and so levels
 
 
 def main_job(scale: float) -> list[Result]:
-    """Default evaluate on 2,000,000 steps of 50 states and 4 actions, and on 100,000."""
-    made = setting(max(2, int(20_000 * scale)), STEPS)
-    uneven = ragged(made.log.n_episodes, STEPS)
-    read, job = read_of(made.log), job_of(made)
-    name = f"default evaluate, {made.log.n_steps:,} steps"
+    """Default evaluate on 2,000,000 steps of 50 states and 4 actions, and on 100,000.
+
+    A default table has BLEND, nine other estimates, the paths behind four automatic drops, intervals, a
+    verdict and what a report shows.
+    """
+    problem = setting(max(2, int(20_000 * scale)), STEPS)
+    uneven = ragged(problem.log.n_episodes, STEPS)
+    read, job = read_of(problem.log), job_of(problem)
+    name = f"default evaluate, {problem.log.n_steps:,} steps"
     against_read, against_equal = ratio(job, read, 5), ratio(job_of(uneven), job, 3)
     return [
         Result(f"{name}, against a read of states, actions and rewards", str(against_read), "at most 150x"),
         Result(f"{name} of ragged episodes, against equal ones", str(against_equal), "at most 1.5x"),
-        Result(f"{name}, extra memory, of its input", _extra_memory(job, made.log), "at most 60 %"),
+        Result(f"{name}, extra memory, of its input", _extra_memory(job, problem.log), "at most 60 %"),
         _seconds(scale),
     ]
 
 
 def paths(scale: float) -> list[Result]:
     """The path of each kind of name, 25 levels and more, against the same read."""
-    made = setting(max(2, int(20_000 * scale)), STEPS)
-    read = read_of(made.log)
+    problem = setting(max(2, int(20_000 * scale)), STEPS)
+    read = read_of(problem.log)
     return [
         Result(
-            f"path of {name}, {made.log.n_steps:,} steps, against the read",
-            str(ratio(partial(epsilon_path, name, made.log, made.pi_e, made.pi_b, 3), read, 5)),
+            f"path of {name}, {problem.log.n_steps:,} steps, against the read",
+            str(ratio(partial(epsilon_path, name, problem.log, problem.pi_e, problem.pi_b, 3), read, 5)),
             "at most 60x",
         )
         for name in PATHS
@@ -270,26 +270,26 @@ def paths(scale: float) -> list[Result]:
 
 def columns(scale: float) -> list[Result]:
     """WPDIS with probabilities from two columns of the log, against a read of its three columns."""
-    made = setting(max(2, int(100_000 * scale)), STEPS)
-    both = made.in_columns
+    problem = setting(max(2, int(100_000 * scale)), STEPS)
+    both = problem.in_columns
     assert both.propensities is not None
     assert both.target_probs is not None
     read = reading(both.propensities, both.target_probs, both.rewards)
-    found = ratio(partial(estimate, "WPDIS", both, interval=None), read)
+    measured = ratio(partial(estimate, "WPDIS", both, interval=None), read)
     what = f"WPDIS, probabilities from columns, {both.n_steps:,} steps, against a read of its columns"
-    return [Result(what, str(found), "at most 2.5x")]
+    return [Result(what, str(measured), "at most 2.5x")]
 
 
 def threads(scale: float) -> list[Result]:
     """One processor against two, on a log in memory; it takes two that nobody else uses."""
-    made = setting(max(2, int(100_000 * scale)), STEPS)
+    problem = setting(max(2, int(100_000 * scale)), STEPS)
 
     def alone() -> None:
         with one_processor():
-            evaluate(made.log, made.pi_e, made.pi_b)
+            evaluate(problem.log, problem.pi_e, problem.pi_b)
 
-    what = f"default evaluate, {made.log.n_steps:,} steps, on one processor over on two"
-    return [Result(what, str(ratio(alone, job_of(made), 2)), "at least 1.6x")]
+    what = f"default evaluate, {problem.log.n_steps:,} steps, on one processor over on two"
+    return [Result(what, str(ratio(alone, job_of(problem), 2)), "at least 1.6x")]
 
 
 def main_growth(scale: float) -> list[Result]:
@@ -299,9 +299,9 @@ def main_growth(scale: float) -> list[Result]:
     every step, so that the cost in states is between that of the steps, 0, and that of the tables, 2.
     """
 
-    def powers(what: str, made: dict[int, Setting]) -> Result:
+    def powers(what: str, problems: dict[int, Setting]) -> Result:
         small = _cpu_seconds(job_of(setting(20, STEPS)), 3)
-        power = slope({size: job_of(one) for size, one in made.items()}, small, runs=2)
+        power = slope({size: job_of(problem) for size, problem in problems.items()}, small, runs=2)
         return Result(f"default evaluate: cost grows as {what} to the power", f"{power:.2f}", "at most 1.05")
 
     return [
@@ -312,14 +312,14 @@ def main_growth(scale: float) -> list[Result]:
     ]
 
 
-def _growth_in_levels(made: Setting) -> Result:
-    """Of a path of WSIS, on one log: states where the policies agree may be dropped, and no others."""
-    never = made.log.n_steps + 1
+def _growth_in_levels(problem: Setting) -> Result:
+    """Growth of a path of WSIS, on one log: states where the policies agree may be dropped, and no others."""
+    never = problem.log.n_steps + 1
 
     def path_with(states: int) -> Callable[[], EpsilonPath]:
-        agreeing = made.pi_e.copy()
-        agreeing[:states] = made.pi_b[:states]
-        return partial(epsilon_path, "WSIS", made.log, agreeing, made.pi_b, never)
+        agreeing = problem.pi_e.copy()
+        agreeing[:states] = problem.pi_b[:states]
+        return partial(epsilon_path, "WSIS", problem.log, agreeing, problem.pi_b, never)
 
     paths = [path_with(states) for states in (0, *DROPPABLE)]
     alone, *spent = fastest(paths, runs=3)
@@ -327,9 +327,9 @@ def _growth_in_levels(made: Setting) -> Result:
     return Result("path of WSIS: cost grows as levels to the power", f"{power:.2f}", "at most 1.05")
 
 
-def job_of(made: Setting) -> Work:
-    """What people type."""
-    return partial(evaluate, made.log, made.pi_e, made.pi_b)
+def job_of(problem: Setting) -> Work:
+    """A default evaluate, which is what people type."""
+    return partial(evaluate, problem.log, problem.pi_e, problem.pi_b)
 
 
 def read_of(log: Trajectories) -> Work:
@@ -337,11 +337,11 @@ def read_of(log: Trajectories) -> Work:
     return reading(log.states, log.actions, log.rewards)
 
 
-def reading(*some: np.ndarray) -> Callable[[], None]:
+def reading(*columns: np.ndarray) -> Callable[[], None]:
     """A read of columns."""
 
     def read() -> None:
-        for column in some:
+        for column in columns:
             column.sum()
 
     return read
@@ -356,45 +356,45 @@ def _extra_memory(job: Work, log: Trajectories) -> str:
 
 
 def _seconds(scale: float) -> Result:
-    made = setting(max(2, int(1_000 * scale)), STEPS)
-    spent = _cpu_seconds(job_of(made), 7)
+    problem = setting(max(2, int(1_000 * scale)), STEPS)
+    spent = _cpu_seconds(job_of(problem), 7)
     return Result(
-        f"default evaluate, {made.log.n_steps:,} steps, CPU seconds", f"{spent:.2f}", "at most 0.35"
+        f"default evaluate, {problem.log.n_steps:,} steps, CPU seconds", f"{spent:.2f}", "at most 0.35"
     )
 
 
 def _cpu_seconds(job: Work, runs: int) -> float:
     """Median CPU seconds of this process, all threads."""
     job()
-    found = []
+    spent = []
     for _ in range(runs):
         start = time.process_time()
         job()
-        found.append(time.process_time() - start)
-    return float(np.median(found))
+        spent.append(time.process_time() - start)
+    return float(np.median(spent))
 
 
-# --------------------------------------------------------------------------------------------------------
-# Ten policies compared at once, against one of them evaluated by itself.
+# --- Ten policies compared at once
 
 POLICIES, HORIZON = 10, 20
 
 
 def many_policies(scale: float) -> list[Result]:
     """On a short log and on a longer one; the evaluation is the default one, with what its report shows."""
-    found = []
+    results = []
     for episodes in (500, int(10_000 * scale)):
-        made, rng = setting(episodes, HORIZON), np.random.default_rng(1)
+        problem, rng = setting(episodes, HORIZON), np.random.default_rng(1)
         drawn = [rng.dirichlet(np.full(N_ACTIONS, 20.0), N_STATES) for _ in range(POLICIES)]
-        all_of_them = partial(compare, made.log, {f"{k}": one for k, one in enumerate(drawn)}, made.pi_b)
-        measured = ratio(all_of_them, partial(evaluate, made.log, drawn[0], made.pi_b), rounds=5)
-        what = f"{POLICIES} policies compared, {made.log.n_steps:,} steps, against one evaluated"
-        found.append(Result(what, str(measured), "at most 6x"))
-    return found
+        all_of_them = partial(
+            compare, problem.log, {f"{k}": policy for k, policy in enumerate(drawn)}, problem.pi_b
+        )
+        measured = ratio(all_of_them, partial(evaluate, problem.log, drawn[0], problem.pi_b), rounds=5)
+        what = f"{POLICIES} policies compared, {problem.log.n_steps:,} steps, against one evaluated"
+        results.append(Result(what, str(measured), "at most 6x"))
+    return results
 
 
-# --------------------------------------------------------------------------------------------------------
-# Logs with features: what a default `evaluate` takes, in a process of its own, where memory can be seen.
+# --- Logs with features, in a process of its own, where memory can be seen
 
 FEATURE_STEPS, MANY_STEPS = 200_000, 1_000_000
 # The peak of a process never falls: it is read before and after, in kilobytes (in bytes on macOS). On Linux
@@ -431,8 +431,8 @@ def features_million(scale: float) -> list[Result]:
 
 
 def _measured(steps: int, most_seconds: str, most_memory: str) -> list[Result]:
-    found = subprocess.check_output([sys.executable, "-c", SCRIPT, str(steps)])
-    n_steps, n_features, n_actions, seconds, more = json.loads(found)
+    printed = subprocess.check_output([sys.executable, "-c", SCRIPT, str(steps)])
+    n_steps, n_features, n_actions, seconds, more = json.loads(printed)
     what = f"default evaluate, {n_steps:,} steps, {n_features} features, {n_actions} actions"
     return [
         Result(f"{what}, CPU seconds", f"{seconds:.1f}", most_seconds),
@@ -440,12 +440,7 @@ def _measured(steps: int, most_seconds: str, most_memory: str) -> list[Result]:
     ]
 
 
-# --------------------------------------------------------------------------------------------------------
-# Against other libraries, where they are installed, and only once their numbers agree with ours.
-#
-# SCOPE-RL reads one flat array a column and the new policy's probabilities of all actions at every step;
-# these are made before the clock starts. Its estimators, like ours, are called once an estimate, checks
-# included; ours of policies as tables, and of their probabilities as two columns of the log.
+# --- Against other libraries, where they are installed, and only once their numbers agree with ours
 
 SCOPE_RL = {
     "IS": "TrajectoryWiseImportanceSampling",
@@ -456,48 +451,53 @@ SCOPE_RL = {
 
 
 def peers(scale: float) -> list[Result]:
-    """IS, WIS, PDIS and WPDIS by SCOPE-RL, over ours from tables and from columns."""
+    """IS, WIS, PDIS and WPDIS by SCOPE-RL, over ours from tables and from columns.
+
+    SCOPE-RL reads one flat array a column and the new policy's probabilities of all actions at every step;
+    these are problem before the clock starts. Its estimators, like ours, are called once an estimate, checks
+    included.
+    """
     if util.find_spec("scope_rl") is None:
         return [Result("SCOPE-RL, where it is installed", "not installed")]
     estimators = import_module("scope_rl.ope.discrete")
     version = metadata.version("scope-rl")
     horizon = 100
-    made = setting(int(100_000 * scale), horizon)
-    inputs, columns = _scope_rl_inputs(made, horizon), made.in_columns
-    found = []
+    problem = setting(int(100_000 * scale), horizon)
+    inputs, columns = _scope_rl_inputs(problem, horizon), problem.in_columns
+    results = []
     for (name, theirs), form in product(SCOPE_RL.items(), ("tables", "columns")):
         their_call = partial(getattr(estimators, theirs)().estimate_policy_value, **inputs)
         our_call = (
-            partial(_of_tables, name, made) if form == "tables" else partial(_of_columns, name, columns)
+            partial(_of_tables, name, problem) if form == "tables" else partial(_of_columns, name, columns)
         )
-        what = f"{name}, {made.log.n_episodes:,} x {horizon}, SCOPE-RL {version} over ours from {form}"
+        what = f"{name}, {problem.log.n_episodes:,} x {horizon}, SCOPE-RL {version} over ours from {form}"
         if np.isclose(our_call(), their_call(), rtol=1e-9):
-            found.append(Result(what, str(ratio(our_call, their_call, rounds=3, repeats=3).inverse)))
+            results.append(Result(what, str(ratio(our_call, their_call, rounds=3, repeats=3).inverse)))
         else:
-            found.append(Result(what, f"not timed: {their_call():.6g} and {our_call():.6g} disagree"))
-    return found
+            results.append(Result(what, f"not timed: {their_call():.6g} and {our_call():.6g} disagree"))
+    return results
 
 
-def _of_tables(name: str, made: Setting) -> float:
-    return estimate(name, made.log, made.pi_e, made.pi_b, interval=None).value
+def _of_tables(name: str, problem: Setting) -> float:
+    return estimate(name, problem.log, problem.pi_e, problem.pi_b, interval=None).value
 
 
 def _of_columns(name: str, log: Trajectories) -> float:
     return estimate(name, log, interval=None).value
 
 
-def _scope_rl_inputs(made: Setting, horizon: int) -> dict[str, Any]:
-    log = made.log
+def _scope_rl_inputs(problem: Setting, horizon: int) -> dict[str, Any]:
+    log = problem.log
     return {
         "step_per_trajectory": horizon,
         "action": log.actions,
         "reward": log.rewards,
-        "pscore": made.pi_b[log.states, log.actions],
-        "evaluation_policy_action_dist": made.pi_e[log.states],
+        "pscore": problem.pi_b[log.states, log.actions],
+        "evaluation_policy_action_dist": problem.pi_e[log.states],
     }
 
 
-# --------------------------------------------------------------------------------------------------------
+# --- Single estimates, their tools, and starting up
 
 PLAIN = ("IS", "WIS", "PDIS", "WPDIS")
 STATE_BASED = ("SIS", "WSIS", "SPDIS", "WSPDIS")
@@ -508,21 +508,21 @@ IMPORT_TIME = (
 
 def fused_pass(scale: float) -> list[Result]:
     """IS + WIS + PDIS + WPDIS together, against a read of the three columns they need."""
-    made = setting(int(100_000 * scale), 100)
-    log = made.log
+    problem = setting(int(100_000 * scale), 100)
+    log = problem.log
 
     def read() -> None:
         for column in (log.states, log.actions, log.rewards):
             column.sum()
 
     def plain() -> None:
-        evaluate(log, made.pi_e, made.pi_b, PLAIN, interval=None)
+        evaluate(log, problem.pi_e, problem.pi_b, PLAIN, interval=None)
 
     def masked() -> None:
-        evaluate(log, made.pi_e, made.pi_b, STATE_BASED, drop=made.mask, interval=None)
+        evaluate(log, problem.pi_e, problem.pi_b, STATE_BASED, drop=problem.mask, interval=None)
 
     what = f"IS + WIS + PDIS + WPDIS, {log.n_steps:,} steps"
-    found = [
+    ratios = [
         Result(f"{what}, against a read of their columns", str(ratio(plain, read)), "at most 2.5x"),
         Result("the same with a state mask", str(ratio(masked, read)), "at most 4x"),
     ]
@@ -530,18 +530,20 @@ def fused_pass(scale: float) -> list[Result]:
     plain()
     peak = tracemalloc.get_traced_memory()[1] / (log.states.nbytes + log.actions.nbytes + log.rewards.nbytes)
     tracemalloc.stop()
-    return [*found, Result("extra memory of that pass, of its input", f"{peak:.1%}", "at most 10 %")]
+    return [*ratios, Result("extra memory of that pass, of its input", f"{peak:.1%}", "at most 10 %")]
 
 
 def incremental(scale: float) -> list[Result]:
     """INCRIS with ten windows against PDIS on the same log; a call is short, so that a round has many."""
-    made, calls = setting(1_000, 100), max(1, int(30 * scale))
+    problem, calls = setting(1_000, 100), max(1, int(30 * scale))
 
     def often(name: str) -> Callable[[], object]:
-        return lambda: [estimate(name, made.log, made.pi_e, made.pi_b, interval=None) for _ in range(calls)]
+        return lambda: [
+            estimate(name, problem.log, problem.pi_e, problem.pi_b, interval=None) for _ in range(calls)
+        ]
 
-    found = ratio(often("INCRIS"), often("PDIS"))
-    return [Result("INCRIS(10) against PDIS, 1,000 x 100", str(found), "at most 60x")]
+    measured = ratio(often("INCRIS"), often("PDIS"))
+    return [Result("INCRIS(10) against PDIS, 1,000 x 100", str(measured), "at most 60x")]
 
 
 def q_gaps(scale: float) -> list[Result]:
@@ -555,9 +557,9 @@ def q_gaps(scale: float) -> list[Result]:
             q = mdp.r.ravel() + mdp.P @ v
             v[:-1] = (pi * q.reshape(pi.shape)).sum(axis=1)
 
-    found = ratio(lambda: gaps(mdp, pi, horizon), recursion, rounds=5)
+    measured = ratio(lambda: gaps(mdp, pi, horizon), recursion, rounds=5)
     what = f"Q gaps, 2,000 x 6 x {horizon:,}, against Q = r + P @ V step by step"
-    return [Result(what, str(found), "at most 1.5x")]
+    return [Result(what, str(measured), "at most 1.5x")]
 
 
 def bootstrap(scale: float) -> list[Result]:
@@ -565,26 +567,26 @@ def bootstrap(scale: float) -> list[Result]:
 
     A resample of ours has its share of the estimate itself and of its standard error.
     """
-    made, resamples = setting(int(100_000 * scale), 10), Options().resamples
-    n, rng = made.log.n_episodes, np.random.default_rng(0)
+    problem, resamples = setting(int(100_000 * scale), 10), Options().resamples
+    n, rng = problem.log.n_episodes, np.random.default_rng(0)
     weights, returns = rng.random(n), rng.normal(size=n)
-    some, few = resamples // 5, 4  # of the references: they are slow
+    many, few = resamples // 5, 4  # of the references: they are slow
 
     def by_index() -> None:
-        for _ in range(some):
+        for _ in range(many):
             rows = rng.integers(n, size=n)
             w = weights[rows]
             (w * returns[rows]).sum() / w.sum()
 
     def again() -> None:
         for _ in range(few):
-            resampled = made.log.select(rng.integers(n, size=n))
-            estimate("WPDIS", resampled, made.pi_e, made.pi_b, interval=None)
+            resampled = problem.log.select(rng.integers(n, size=n))
+            estimate("WPDIS", resampled, problem.pi_e, problem.pi_b, interval=None)
 
     def ours(name: str) -> Callable[[], object]:
-        return lambda: estimate(name, made.log, made.pi_e, made.pi_b, interval="bootstrap")
+        return lambda: estimate(name, problem.log, problem.pi_e, problem.pi_b, interval="bootstrap")
 
-    wis = ratio(ours("WIS"), by_index, rounds=5).times(some / resamples)
+    wis = ratio(ours("WIS"), by_index, rounds=5).times(many / resamples)
     wpdis = ratio(ours("WPDIS"), again, rounds=5).times(few / resamples).inverse
     return [
         Result(f"bootstrap of WIS, {n:,} episodes, against index resampling", str(wis), "at most 1x"),

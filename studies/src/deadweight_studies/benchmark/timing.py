@@ -31,7 +31,7 @@ class Ratio:
         return f"{_short(self.median)}x ({_short(self.low)} to {_short(self.high)})"
 
     def times(self, factor: float) -> Ratio:
-        """The same where the reference did 1 / factor of the work that it stands for."""
+        """The ratio where the reference did 1 / factor of the work that it stands for."""
         return Ratio(self.low * factor, self.median * factor, self.high * factor)
 
     @property
@@ -58,16 +58,12 @@ def ratio(candidate: Work, reference: Work, rounds: int = 9, repeats: int = 1) -
     With `repeats` a round calls the candidate so many times, where it is much shorter than the reference.
     """
     reference(), candidate()
-    found = []
+    ratios = []
     for _ in range(rounds):
         before = seconds(reference)
         mine = seconds(lambda: [candidate() for _ in range(repeats)]) / repeats
-        found.append(2 * mine / (before + seconds(reference)))
-    return Ratio(*(float(q) for q in np.percentile(found, [25, 50, 75])))
-
-
-# --------------------------------------------------------------------------------------------------------
-# What a case of the benchmark finds.
+        ratios.append(2 * mine / (before + seconds(reference)))
+    return Ratio(*(float(q) for q in np.percentile(ratios, [25, 50, 75])))
 
 
 @dataclass(frozen=True)
@@ -79,8 +75,7 @@ class Result:
     aim: str = ""
 
 
-# --------------------------------------------------------------------------------------------------------
-# Problems for timings: uniform states and actions, so that nothing is easier than it would be in earnest.
+# --- Problems: uniform states and actions, so that nothing is easier than it would be in earnest
 
 N_STATES, N_ACTIONS = 50, 4
 
@@ -98,8 +93,8 @@ class Setting:
     def in_columns(self) -> Trajectories:
         """The log with both policies' probabilities of what was done."""
         log, taken = self.log, (self.log.states, self.log.actions)
-        own, other = self.pi_b[taken], self.pi_e[taken]
-        return Trajectories(*taken, log.rewards, log.offsets, propensities=own, target_probs=other)
+        old, new = self.pi_b[taken], self.pi_e[taken]
+        return Trajectories(*taken, log.rewards, log.offsets, propensities=old, target_probs=new)
 
 
 def setting(episodes: int, horizon: int, n_states: int = N_STATES) -> Setting:
@@ -117,14 +112,17 @@ def setting(episodes: int, horizon: int, n_states: int = N_STATES) -> Setting:
 
 
 def ragged(episodes: int, mean: int) -> Setting:
-    """The same with episodes of one to twice as many steps."""
+    """That setting with episodes of one to twice as many steps."""
     rng = np.random.default_rng(1)
     lengths = rng.integers(1, 2 * mean, size=episodes)
-    made = setting(1, int(lengths.sum()))
+    problem = setting(1, int(lengths.sum()))
     log = Trajectories(
-        made.log.states, made.log.actions, made.log.rewards, np.concatenate([[0], np.cumsum(lengths)])
+        problem.log.states,
+        problem.log.actions,
+        problem.log.rewards,
+        np.concatenate([[0], np.cumsum(lengths)]),
     )
-    return Setting(log, made.pi_e, made.pi_b, made.mask)
+    return Setting(log, problem.pi_e, problem.pi_b, problem.mask)
 
 
 def sparse_problem(n_states: int, n_actions: int = 6, successors: int = 16) -> tuple[TabularMDP, FloatArray]:
@@ -143,51 +141,52 @@ def sparse_problem(n_states: int, n_actions: int = 6, successors: int = 16) -> t
     return mdp, rng.dirichlet(np.ones(n_actions), n_states)
 
 
-# --------------------------------------------------------------------------------------------------------
-# Against what one would write by hand in numpy: ratios looked up, padded to a matrix, multiplied, summed.
+# --- Against what one would write by hand in numpy: ratios looked up, padded, multiplied, summed
 
 HORIZON = 100
 
 
 def one_liners(scale: float) -> list[Result]:
     """IS, PDIS and WPDIS, each by itself."""
-    made = setting(int(100_000 * scale), HORIZON)
-    what = f"{made.log.n_episodes:,} x {HORIZON}, against a line of numpy"
-    found = []
+    problem = setting(int(100_000 * scale), HORIZON)
+    what = f"{problem.log.n_episodes:,} x {HORIZON}, against a line of numpy"
+    results = []
     for name, by_hand in BY_HAND.items():
 
         def ours(name: str = name) -> float:
-            return estimate(name, made.log, made.pi_e, made.pi_b, interval=None).value
+            return estimate(name, problem.log, problem.pi_e, problem.pi_b, interval=None).value
 
         def theirs(by_hand: Callable[[Setting], float] = by_hand) -> float:
-            return by_hand(made)
+            return by_hand(problem)
 
         np.testing.assert_allclose(ours(), theirs(), rtol=1e-9)
-        found.append(Result(f"{name}, {what}", str(ratio(ours, theirs, rounds=5)), "at most 1x"))
-    return found
+        results.append(Result(f"{name}, {what}", str(ratio(ours, theirs, rounds=5)), "at most 1x"))
+    return results
 
 
-def _ratios(made: Setting) -> FloatArray:
-    found: FloatArray = (made.pi_e / made.pi_b)[made.log.states, made.log.actions].reshape(-1, HORIZON)
-    return found
+def _ratios(problem: Setting) -> FloatArray:
+    ratios: FloatArray = (problem.pi_e / problem.pi_b)[problem.log.states, problem.log.actions].reshape(
+        -1, HORIZON
+    )
+    return ratios
 
 
-def _rewards(made: Setting) -> FloatArray:
-    rewards: FloatArray = made.log.rewards.reshape(-1, HORIZON)
+def _rewards(problem: Setting) -> FloatArray:
+    rewards: FloatArray = problem.log.rewards.reshape(-1, HORIZON)
     return rewards
 
 
-def _is(made: Setting) -> float:
-    return float((np.prod(_ratios(made), axis=1) * _rewards(made).sum(axis=1)).mean())
+def _is(problem: Setting) -> float:
+    return float((np.prod(_ratios(problem), axis=1) * _rewards(problem).sum(axis=1)).mean())
 
 
-def _pdis(made: Setting) -> float:
-    return float((np.cumprod(_ratios(made), axis=1) * _rewards(made)).sum(axis=1).mean())
+def _pdis(problem: Setting) -> float:
+    return float((np.cumprod(_ratios(problem), axis=1) * _rewards(problem)).sum(axis=1).mean())
 
 
-def _wpdis(made: Setting) -> float:
-    w = np.cumprod(_ratios(made), axis=1)
-    return float(((w * _rewards(made)).sum(axis=0) / w.sum(axis=0)).sum())
+def _wpdis(problem: Setting) -> float:
+    w = np.cumprod(_ratios(problem), axis=1)
+    return float(((w * _rewards(problem)).sum(axis=0) / w.sum(axis=0)).sum())
 
 
 BY_HAND: dict[str, Callable[[Setting], float]] = {"IS": _is, "PDIS": _pdis, "WPDIS": _wpdis}

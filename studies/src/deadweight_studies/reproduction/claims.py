@@ -1,4 +1,8 @@
-"""The claims of the paper as data: where it makes them, in short, and the check of each."""
+"""The claims of the paper as data: where it makes them, in short, and the check of each.
+
+The same check runs under `published` and under `corrected`: where the answers differ, the claim was an
+artefact.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +16,7 @@ from deadweight_studies.reproduction.run import BEHAVIOUR_VALUE, REFERENCE
 from deadweight_studies.reproduction.spec import ORDINARY, STATE_BASED, WEIGHTED
 from deadweight_studies.reproduction.tables import Mean, Results
 
-# --------------------------------------------------------------------------------------------------------
-# Checks of the paper's claims: functions from the results of one experiment to a verdict and its numbers.
-#
-# The same check runs under `published` and under `corrected`: where the answers differ, the claim was an
-# artefact.
+# --- Checks: functions from the results of one experiment to a verdict and its numbers
 
 HOLDS, PARTLY, FAILS = "holds", "partly", "fails"
 SMALL, LARGE = (7, 9), (13, 15, 17)
@@ -31,8 +31,8 @@ class Finding:
 
 
 def _judge(tests: Iterable[bool]) -> str:
-    found = list(tests)
-    return HOLDS if all(found) else PARTLY if any(found) else FAILS
+    outcomes = list(tests)
+    return HOLDS if all(outcomes) else PARTLY if any(outcomes) else FAILS
 
 
 def _labels(plain: Sequence[str]) -> tuple[str, ...]:
@@ -47,7 +47,7 @@ def _list(results: Results, numbers: Callable[[int], str]) -> str:
     return ", ".join(f"{setting}: {numbers(setting)}" for setting in results.experiment.settings)
 
 
-# --- state-based against plain ----------------------------------------------------------------------------
+# --- state-based against plain
 
 
 def benefit(plain: Sequence[str]) -> Callable[[Results], Finding]:
@@ -107,7 +107,7 @@ def smaller_spread(plain: Sequence[str]) -> Callable[[Results], Finding]:
     return check
 
 
-# --- rankings ---------------------------------------------------------------------------------------------
+# --- rankings
 
 
 def ranks(
@@ -186,7 +186,7 @@ def window_limits(results: Results) -> Finding:
     )
 
 
-# --- inventory and taxi -----------------------------------------------------------------------------------
+# --- inventory and taxi
 
 
 def drops_everything(results: Results) -> Finding:
@@ -252,7 +252,7 @@ def beats(rival: str) -> Callable[[Results], Finding]:
     return check
 
 
-# --- identification ---------------------------------------------------------------------------------------
+# --- identification
 
 
 def finds_lift_states(estimator: str) -> Callable[[Results], Finding]:
@@ -303,7 +303,7 @@ def better_than_covariance(plain: str) -> Callable[[Results], Finding]:
     return check
 
 
-# --------------------------------------------------------------------------------------------------------
+# --- The claims
 
 
 @dataclass(frozen=True)

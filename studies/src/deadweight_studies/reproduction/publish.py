@@ -42,8 +42,7 @@ from deadweight_studies.reproduction.tables import (
 from deadweight_studies.reproduction.worlds import BASES, DISCREPANCIES, RELATIVE_EPSILON
 from deadweight_studies.reproduction.worlds import protocol as protocol_named
 
-# --------------------------------------------------------------------------------------------------------
-# The ledger: every cell and every claim of the paper beside what was measured, with a verdict on each.
+# --- The ledger: every cell and every claim of the paper beside what was measured
 
 PROTOCOLS = ("published", "corrected")
 HEADER = (
@@ -52,7 +51,7 @@ HEADER = (
     "corrected", "corrected_std_error", "corrected_verdict", "corrected_reason",
 )  # fmt: skip
 
-Found = Mapping[str, Mapping[str, Results]]  # protocol, then experiment
+Finished = Mapping[str, Mapping[str, Results]]  # protocol, then experiment
 
 
 @dataclass(frozen=True)
@@ -66,15 +65,15 @@ class Line:
     cells: Mapping[str, tuple[Cell, str]]  # by protocol, with the reason of a difference
 
 
-def lines(found: Found) -> list[Line]:
+def lines(finished: Finished) -> list[Line]:
     """Every cell that the paper prints and that was measured."""
-    return [line for table in TABLES.values() for line in _lines_of(table, found)]
+    return [line for table in TABLES.values() for line in _lines_of(table, finished)]
 
 
-def _lines_of(table: Table, found: Found) -> list[Line]:
+def _lines_of(table: Table, finished: Finished) -> list[Line]:
     by_cell: dict[tuple[int, str, float], dict[str, tuple[Cell, str]]] = {}
     for protocol in PROTOCOLS:
-        results = found.get(protocol, {}).get(table.experiment)
+        results = finished.get(protocol, {}).get(table.experiment)
         if results is None:
             continue
         for cell in cells(table, results):
@@ -84,12 +83,12 @@ def _lines_of(table: Table, found: Found) -> list[Line]:
     return [Line(table.name, *key, both) for key, both in by_cell.items()]
 
 
-def as_csv(found: Found) -> str:
+def as_csv(finished: Finished) -> str:
     """One line a cell of the paper."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(HEADER)
-    for line in lines(found):
+    for line in lines(finished):
         fields: list[object] = [line.table, line.row, line.estimator, line.paper]
         for protocol in PROTOCOLS:
             fields += _fields(line.cells.get(protocol))
@@ -105,24 +104,24 @@ def _fields(entry: tuple[Cell, str] | None) -> list[str]:
     return [repr(cell.measured.value), error, cell.verdict, why]
 
 
-def as_markdown(found: Found) -> str:
+def as_markdown(finished: Finished) -> str:
     """The ledger as a page."""
-    every = lines(found)
+    every = lines(finished)
     return "\n".join(
         [
             "# Ledger: what the paper prints, and what comes out",
             "",
             f"Source: {SOURCE}.",
             "",
-            *_made_by(found),
+            *_made_by(finished),
             "",
             *_summary(every),
             "",
-            *_claims(found),
+            *_claims(finished),
             "",
             *_discrepancies(),
             "",
-            *_figures(found),
+            *_figures(finished),
             "## Cells",
             "",
             "± is the Monte-Carlo standard error over the runs. A cell is *exact* when it rounds to the "
@@ -135,16 +134,16 @@ def as_markdown(found: Found) -> str:
     )
 
 
-def _made_by(found: Found) -> list[str]:
-    made = ["Made by:", ""]
-    for protocol, experiments in found.items():
+def _made_by(finished: Finished) -> list[str]:
+    text = ["Made by:", ""]
+    for protocol, experiments in finished.items():
         for name, results in experiments.items():
             tables = [table.name for table in TABLES.values() if table.experiment == name]
             origin = f"`{command(tables[0], results)}`, rows in `{rows_file(results)}`"
-            made.append(f"- {name}, {protocol}, {results.runs} runs: {origin}")
+            text.append(f"- {name}, {protocol}, {results.runs} runs: {origin}")
             if name == "taxi" and not results.given_policies:
-                made[-1] += " (the package's own policies, not the paper's)"
-    return made
+                text[-1] += " (the package's own policies, not the paper's)"
+    return text
 
 
 def _summary(every: Sequence[Line]) -> list[str]:
@@ -169,7 +168,7 @@ def _summary(every: Sequence[Line]) -> list[str]:
     return text
 
 
-def _claims(found: Found) -> list[str]:
+def _claims(finished: Finished) -> list[str]:
     text = [
         "## Claims",
         "",
@@ -179,7 +178,7 @@ def _claims(found: Found) -> list[str]:
     for claim in CLAIMS:
         parts = []
         for protocol in PROTOCOLS:
-            results = found.get(protocol, {}).get(claim.experiment)
+            results = finished.get(protocol, {}).get(claim.experiment)
             finding = None if results is None else claim.check(results)
             parts += ["", ""] if finding is None else [finding.verdict, finding.numbers]
         if any(parts):
@@ -201,10 +200,10 @@ def _discrepancies() -> list[str]:
     ]
 
 
-def _figures(found: Found) -> list[str]:
+def _figures(finished: Finished) -> list[str]:
     text = []
     for figure in FIGURES.values():
-        if any(all(name in experiments for _, name, _ in figure.panels) for experiments in found.values()):
+        if any(all(name in experiments for _, name, _ in figure.panels) for experiments in finished.values()):
             text += [f"![{figure.title}]({figure.name}.svg)", ""]
     return ["## Figures", "", *text] if text else []
 
@@ -236,10 +235,7 @@ def _measured(cell: Cell) -> str:
     return number(cell.measured.value) + (f" ± {error:.2g}" if error > 0 else "")
 
 
-# --------------------------------------------------------------------------------------------------------
-# Figures: residuals (mean and standard error over the runs) against the setting, as in Appendix F.
-#
-# The same results give the same bytes: no dates, and fixed identifiers in the SVG.
+# --- Figures
 
 COLOURS = {"IS": "#0072B2", "PDIS": "#D55E00", "INCRIS": "#009E73", "SDRE": "#CC79A7", "DR": "#7F6000"}
 STYLE: dict[Any, Any] = {
@@ -261,7 +257,11 @@ def can_draw() -> bool:
 
 
 def draw(figure: Figure, folder: Path, protocols: Sequence[Mapping[str, Results]]) -> list[Path]:
-    """Write a figure as SVG and PDF and return the paths: a row of panels for each protocol's results."""
+    """Write a figure as SVG and PDF and return the paths: a row of panels for each protocol's results.
+
+    It shows residuals, mean and standard error over the runs, against the setting, as in Appendix F. The same
+    results give the same bytes: no dates, and fixed identifiers in the SVG.
+    """
     if not can_draw():
         raise MissingExtra("Drawing figures", "figures")
     import matplotlib
@@ -323,9 +323,7 @@ def _colour(label: str) -> str:
     return "black"
 
 
-# --------------------------------------------------------------------------------------------------------
-
-Finished = dict[str, dict[str, Results]]  # protocol, then experiment
+# --- All files of a target
 
 
 def wanted(target: str, kind: Iterable[str]) -> list[str]:
@@ -345,7 +343,7 @@ def found_in(
     names = sorted(
         kept | {work.protocol.name}, key=lambda name: (name not in BASES, name == "corrected", name)
     )
-    found: Finished = {}
+    finished: dict[str, dict[str, Results]] = {}
     others = []
     for name in names:
         for experiment in EXPERIMENTS:
@@ -357,10 +355,10 @@ def found_in(
                 others.append(store.records)
             results = Results(store, protocol_named(name), work.runs if asked else None)
             if results.runs > 0:
-                found.setdefault(name, {})[experiment] = results
+                finished.setdefault(name, {})[experiment] = results
     for line in remarks(others):
         tell(line)
-    return found
+    return finished
 
 
 def _kept(work: Work, protocol_name: str, experiment: str) -> RowStore | None:
@@ -375,13 +373,13 @@ def publish(
     target: str, work: Work, stores: dict[str, RowStore], tell: Callable[[str], None] = lambda line: None
 ) -> dict[str, list[Cell]]:
     """Write all files of a target; return the cells of its tables under the protocol that was asked for."""
-    found = found_in(work, stores, tell)
+    finished = found_in(work, stores, tell)
     shown = {}
     for name in wanted(target, TABLES):
         table = TABLES[name]
         filled = [
             (each[table.experiment], cells(table, each[table.experiment]))
-            for each in found.values()
+            for each in finished.values()
             if table.experiment in each
         ]
         for suffix, render in (
@@ -390,19 +388,19 @@ def publish(
             (".tex", tables.as_latex),
         ):
             _write(work.folder / f"{name}{suffix}", render(table, filled))
-        shown[name] = cells(table, found[work.protocol.name][table.experiment])
+        shown[name] = cells(table, finished[work.protocol.name][table.experiment])
     for name in wanted(target, FIGURES) if can_draw() else ():
         figure = FIGURES[name]
-        complete = [each for each in found.values() if all(panel in each for _, panel, _ in figure.panels)]
+        complete = [each for each in finished.values() if all(panel in each for _, panel, _ in figure.panels)]
         draw(figure, work.folder, complete)
-    write_ledger(work.folder, found)
+    write_ledger(work.folder, finished)
     return shown
 
 
-def write_ledger(folder: Path, found: Finished) -> None:
+def write_ledger(folder: Path, finished: Finished) -> None:
     """The ledger of everything in the folder."""
-    _write(folder / "ledger.md", as_markdown(found))
-    _write(folder / "ledger.csv", as_csv(found))
+    _write(folder / "ledger.md", as_markdown(finished))
+    _write(folder / "ledger.csv", as_csv(finished))
 
 
 def _write(path: Path, text: str) -> None:

@@ -35,10 +35,7 @@ from deadweight_studies.reproduction.worlds import (
     world,
 )
 
-# --------------------------------------------------------------------------------------------------------
-# One run: its episodes drawn, its drop sets found, and every column of the experiment estimated.
-#
-# This is what a worker process does; it depends on nothing but its task.
+# --- One run
 
 EXACT = -1  # the "run" that holds what is known without sampling
 REFERENCE, SAMPLED_RETURN, BEHAVIOUR_VALUE = "reference", "sampled return", "behaviour value"
@@ -70,7 +67,7 @@ class Row:
 
 
 def measure(task: Task) -> list[Row]:
-    """All rows of a run."""
+    """All rows of a run, which a worker process makes from nothing but its task."""
     experiment = EXPERIMENTS[task.experiment]
     here = world(task.experiment, task.setting, task.protocol, task.policies)
     if task.run == EXACT:
@@ -106,11 +103,11 @@ def _estimates(experiment: Experiment, here: World, task: Task) -> list[Row]:
             **protocol.options(experiment),
         )
         for column in group:
-            found = table[column.estimator]
+            estimate = table[column.estimator]
             visited = set(log.state_labels[np.unique(log.states)].tolist())
-            n_dropped = len(visited.intersection(found.dropped))
+            n_dropped = len(visited.intersection(estimate.dropped))
             rows[column.label] = Row(
-                task.setting, task.run, column.label, found.value, n_dropped, found.dropped_share
+                task.setting, task.run, column.label, estimate.value, n_dropped, estimate.dropped_share
             )
     result = [rows[column.label] for column in columns]
     if here.sampled_return is not None:
@@ -179,18 +176,17 @@ def _range_of_last_q(log: Trajectories) -> float:
     return float(np.ptp(fit_mdp(log).r[seen]))
 
 
-# --------------------------------------------------------------------------------------------------------
-# The rows of an experiment: kept run by run as records, and published as one Parquet file.
-#
-# The records (`rows/<protocol>/<experiment>.jsonl`) are what is read again; the Parquet file beside them is
-# written from all of them whenever they are gathered, and its bytes depend on the rows alone.
+# --- Rows on disk
 
 RunKey = tuple[int, int]  # setting, run
 FIELDS = ("setting", "run", "column", "value", "n_dropped", "dropped_share")
 
 
 class RowStore:
-    """The rows of one experiment under one protocol.
+    """The rows of one experiment under one protocol: records run by run, and published as one Parquet file.
+
+    The records (`rows/<protocol>/<experiment>.jsonl`) are what is read again; the Parquet file beside them is
+    written from all of them whenever they are gathered, and its bytes depend on the rows alone.
 
     Args:
       folder: the output folder.
@@ -214,10 +210,10 @@ class RowStore:
     def runs(self) -> dict[RunKey, list[Row]]:
         """Rows of every finished run, in the order of the settings."""
         order = {setting: i for i, setting in enumerate(self.experiment.settings)}
-        found = {(int(key[0]), int(key[1])): record["rows"] for key, record in self.records.items()}
+        kept = {(int(key[0]), int(key[1])): record["rows"] for key, record in self.records.items()}
         return {
-            key: [Row(*key, *values) for values in found[key]]
-            for key in sorted(found, key=lambda key: (order[key[0]], key[1]))
+            key: [Row(*key, *values) for values in kept[key]]
+            for key in sorted(kept, key=lambda key: (order[key[0]], key[1]))
         }
 
     def add(self, setting: int, run: int, rows: list[Row]) -> None:
@@ -251,7 +247,7 @@ def as_record(rows: list[Row]) -> Record:
     return {"rows": [list(astuple(row)[2:]) for row in rows]}
 
 
-# --------------------------------------------------------------------------------------------------------
+# --- All runs
 
 Advance = Callable[[float, float, str], None]  # seconds' worth done, seconds' worth in all, what was done
 Tell = Callable[[str], None]

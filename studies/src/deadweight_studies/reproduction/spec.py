@@ -259,8 +259,7 @@ def experiments_of(target: str) -> tuple[str, ...]:
     return tuple(EXPERIMENTS)
 
 
-# --------------------------------------------------------------------------------------------------------
-# The numbers that the paper prints, table by table, in the order of its columns.
+# --- What the paper prints, table by table, in the order of its columns
 
 SOURCE = "Bossens & Thomas (2024), Low variance off-policy evaluation with state-based importance sampling"
 

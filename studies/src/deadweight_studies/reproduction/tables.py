@@ -17,8 +17,7 @@ from deadweight_studies.reproduction.run import BOUNDS, EXACT, REFERENCE, SAMPLE
 from deadweight_studies.reproduction.spec import EXPERIMENTS, LABELS, RUNS, SOURCE, Experiment, Table, printed
 from deadweight_studies.reproduction.worlds import Protocol, touching
 
-# --------------------------------------------------------------------------------------------------------
-# Results: the rows of an experiment as arrays, and the errors behind tables, figures and claims.
+# --- Results
 
 
 @dataclass(frozen=True)
@@ -30,13 +29,13 @@ class Mean:
 
     @classmethod
     def of(cls, values: FloatArray) -> Mean:
-        """Of one number a run."""
+        """The mean of one number a run."""
         spread = float(values.std(ddof=1)) if values.size > 1 else math.nan
         return cls(float(values.mean()), spread / math.sqrt(values.size))
 
 
 class Results:
-    """The first runs of every setting of an experiment under one protocol.
+    """The first runs of every setting of an experiment under one protocol, and the errors that they show.
 
     Args:
       store: the rows.
@@ -62,13 +61,13 @@ class Results:
     @cached_property
     def _values(self) -> dict[tuple[int, str], FloatArray]:
         """(runs, 3) of each setting and column: value, states dropped, share of steps dropped."""
-        found: dict[tuple[int, str], list[tuple[float, float, float]]] = {}
+        numbers: dict[tuple[int, str], list[tuple[float, float, float]]] = {}
         for setting in self.experiment.settings:
             for run in range(self.runs):
                 for row in self._rows[setting, run]:
-                    numbers = (row.value, float(row.n_dropped), row.dropped_share)
-                    found.setdefault((setting, row.column), []).append(numbers)
-        return {key: np.array(numbers) for key, numbers in found.items()}
+                    values = (row.value, float(row.n_dropped), row.dropped_share)
+                    numbers.setdefault((setting, row.column), []).append(values)
+        return {key: np.array(rows) for key, rows in numbers.items()}
 
     def exact(self, setting: int, name: str) -> float:
         """A number that is known without sampling; NaN where this protocol does not ask for it."""
@@ -76,7 +75,7 @@ class Results:
         return next((row.value for row in rows if row.column == name), math.nan)
 
     def has(self, label: str) -> bool:
-        """Whether the column was made."""
+        """Whether there are numbers of the column."""
         return label in BOUNDS or (self.experiment.settings[0], label) in self._values
 
     def values(self, setting: int, label: str) -> FloatArray:
@@ -133,8 +132,7 @@ class Results:
         return [self.squares(setting, label) for setting in self.experiment.settings]
 
 
-# --------------------------------------------------------------------------------------------------------
-# Cells: a table's numbers beside the paper's, with a verdict on each.
+# --- Cells
 
 EXACT_MATCH, WITHIN_ERROR, DIFFERS, NOT_PRINTED = "exact", "within error", "differs", ""
 HALF_A_DIGIT = 0.5e-4 * (1 + 1e-9)
@@ -180,7 +178,7 @@ def cells(table: Table, results: Results) -> list[Cell]:
     if table.with_extras and results.protocol.with_extras:
         extras = ["BEHAVIOUR", *(column.label for column in results.experiment.extras), *BOUNDS]
         columns += [(label, label) for label in extras]
-    found = []
+    every = []
     for row in results.experiment.settings:
         cells_of_row = []
         for position, (label, column) in enumerate(columns):
@@ -188,8 +186,8 @@ def cells(table: Table, results: Results) -> list[Cell]:
             paper = printed(table.name, row, position)
             judged = verdict(measured, paper, results.runs, RUNS[table.experiment])
             cells_of_row.append(Cell(row, label, column, measured, paper, judged))
-        found += _marked(cells_of_row, table.marks)
-    return found
+        every += _marked(cells_of_row, table.marks)
+    return every
 
 
 def _marked(row: list[Cell], marks: int) -> list[Cell]:
@@ -226,7 +224,7 @@ def reason(cell: Cell, results: Results) -> str:
     return "other random numbers" if results.experiment.name == "stochastic-lift" else ""
 
 
-# --------------------------------------------------------------------------------------------------------
+# --- Files
 
 HEADER = ("table", "row", "estimator", "protocol", "measured", "std_error", "paper", "verdict")
 # Ranks as the paper sets them: the last two where it has two.

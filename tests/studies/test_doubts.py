@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deadweight_studies.probability_doubts import DOUBTS, FORMS, STATED, _line, markdown, run
+from deadweight_studies.doubts import DOUBTS, FORMS, STATED, line, run, table
 
 CELL = "random 8 x 3, 3 steps, n = 1000"
 
@@ -10,14 +10,14 @@ CELL = "random 8 x 3, 3 steps, n = 1000"
 def test_exact_probabilities_are_believed_and_wrong_ones_are_not() -> None:
     record = run(CELL, 0)
     assert set(record) == {f"{kind} {form}" for kind in STATED for form in FORMS}
-    line = _line(CELL, [record, record])
-    assert line.shares["exact"] == dict.fromkeys(DOUBTS, 0.0)
-    assert all(line.shares[kind]["either"] == 1.0 for kind in STATED[1:])
-    assert markdown([line]).splitlines()[-1].startswith(f"| {CELL} | 2 | 1.00 | 0.000 |")
+    shares = line(CELL, [record, record])
+    assert shares.shares["exact"] == dict.fromkeys(DOUBTS, 0.0)
+    assert all(shares.shares[kind]["either"] == 1.0 for kind in STATED[1:])
+    assert table([shares]).splitlines()[-1].startswith(f"| {CELL} | 2 | 1.00 | 0.000 |")
 
 
 def test_of_table_and_column_the_worse_one_is_told() -> None:
     record = {f"{kind} {form}": [True, False, form == "table"] for kind in STATED for form in FORMS}
-    line = _line("any", [record])
-    assert line.shares["exact"]["either"] == 1.0
-    assert line.shares["doubled"]["either"] == 0.0
+    shares = line("any", [record])
+    assert shares.shares["exact"]["either"] == 1.0
+    assert shares.shares["doubled"]["either"] == 0.0

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from deadweight_studies.legacy import lift_log, taxi_log
+from deadweight_studies.reproduction.worlds import lift_log, taxi_log
 
 from deadweight.errors import PolicyError
 
-PUBLISHED = Path(__file__).parents[3] / "shared" / "data" / "taxi"
+PUBLISHED = Path(__file__).parents[4] / "shared" / "data" / "taxi"
 
 
 @pytest.mark.parametrize("run", [0, 3])

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from deadweight_studies import runs
+from deadweight_studies import study
 from deadweight_studies.problems import StudyProblem, river
-from deadweight_studies.runs import first_runs, make_runs, open_stores
+from deadweight_studies.study import Runs, first_runs, make_runs, of_problems
 
 CELLS = {
     "river": StudyProblem("river", river(), 50),
@@ -17,8 +17,13 @@ CELLS = {
 }
 
 
+def stores_of(folder: Path, cells: dict[str, StudyProblem], *settings: object) -> study.Stores:
+    runs = Runs(name="s", cells=lambda: cells, run=made_up, fingerprint=of_problems(*settings), folder="")
+    return runs.stores(folder)
+
+
 def settings(cells: dict[str, StudyProblem], *others: object) -> list[str]:
-    return [store.made_with["settings"] for store in open_stores(Path(), "s", cells, *others).values()]
+    return [store.made_with["settings"] for store in stores_of(Path(), cells, *others).values()]
 
 
 def test_a_cell_knows_its_problem() -> None:
@@ -48,10 +53,10 @@ def made_up(name: str, number: int) -> dict[str, Any]:
 
 def test_runs_of_another_version_are_not_used(tmp_path: Path, monkeypatch: Any) -> None:
     told: list[str] = []
-    assert list(make_runs(open_stores(tmp_path, "s", CELLS), made_up, 3, 1, told.append)) == list(CELLS)
+    assert list(make_runs(stores_of(tmp_path, CELLS), made_up, 3, 1, told.append)) == list(CELLS)
     assert told == []
-    monkeypatch.setattr(runs, "__version__", "another")
-    stores = open_stores(tmp_path, "s", CELLS)
+    monkeypatch.setattr(study, "__version__", "another")
+    stores = stores_of(tmp_path, CELLS)
     assert [len(store) for store in stores.values()] == [0, 0]
     assert list(make_runs(stores, made_up, 2, 1, told.append)) == list(CELLS)
     assert told == [
@@ -64,7 +69,7 @@ def test_runs_of_another_version_are_not_used(tmp_path: Path, monkeypatch: Any) 
 def test_workers_change_nothing(tmp_path: Path) -> None:
     content = []
     for workers in (1, 2):
-        stores = open_stores(tmp_path / str(workers), "s", CELLS)
+        stores = stores_of(tmp_path / str(workers), CELLS)
         assert list(make_runs(stores, made_up, 4, workers)) == list(CELLS)
         content.append([store.path.read_bytes() for store in stores.values()])
     assert content[0] == content[1]
