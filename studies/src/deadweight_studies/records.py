@@ -27,8 +27,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from deadweight.errors import OutputError
+from deadweight.sums.executors import Pool, WorkerDied, opened
 from deadweight.tools.files import write_whole, writing
-from deadweight.tools.workers import Pool, WorkerDied, opened
 
 # --------------------------------------------------------------------------------------------------------
 # A record as a line: JSON that ends with a checksum of all that stands before it.
