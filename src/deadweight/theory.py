@@ -19,15 +19,18 @@ import numpy as np
 
 from deadweight.errors import DropError, MDPError, OptionError, UnknownEstimator, did_you_mean
 from deadweight.log.labels import StateSet
-from deadweight.mdp.chains import average_actions, check_terminates, reached, sum_until_end
 from deadweight.mdp.tabular import (
     TabularMDP,
+    average_actions,
     backward,
     check_gamma,
+    check_terminates,
     checked_horizon,
     entry_rows,
     policy_table,
     policy_value,
+    reached,
+    sum_until_end,
 )
 from deadweight.typing import BoolArray, FloatArray, IntArray
 

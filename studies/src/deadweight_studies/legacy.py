@@ -12,9 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.errors import PolicyError
-from deadweight.log.trajectories import Trajectories
-from deadweight.mdp.paper_domains import (
+from deadweight.domains import (
     APPEAR,
     DROP_OFF,
     EMPTY,
@@ -25,6 +23,8 @@ from deadweight.mdp.paper_domains import (
     corners,
     deterministic_lift,
 )
+from deadweight.errors import PolicyError
+from deadweight.log.trajectories import Trajectories
 from deadweight.mdp.tabular import TabularMDP
 from deadweight.typing import FloatArray, IntArray
 

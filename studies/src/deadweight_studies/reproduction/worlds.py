@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from deadweight.domains import deterministic_lift, inventory, stochastic_lift, taxi
 from deadweight.errors import OptionError, PolicyError, did_you_mean
 from deadweight.log.trajectories import Trajectories
-from deadweight.mdp.paper_domains import deterministic_lift, inventory, stochastic_lift, taxi
 from deadweight.mdp.problem import Problem
 from deadweight.mdp.tabular import policy_value
 from deadweight.theory import cramer_rao
