@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from deadweight.errors import PolicyError, how_many
-from deadweight.log.checks import check_log_probabilities
-from deadweight.log.columns import first_odd_row
-from deadweight.log.labels import as_column, joined, plain
+from deadweight.log.columns import check_log_probabilities, first_odd_row
+from deadweight.log.labels import as_column, joined, objects, plain
 from deadweight.log.trajectories import TableRows, Trajectories, places, places_among
 from deadweight.tools.arithmetic import frozen, unmasked
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray, Labels
@@ -148,10 +147,7 @@ def check_names(labels: Sequence[Any] | None, size: int, what: str) -> Labels | 
             f"{len(set(own))} of them different.",
             fix=f"Pass one label for each of the {size} {what}.",
         )
-    column = np.empty(size, dtype=object)
-    column[:] = own
-    named: Labels = frozen(column)
-    return named
+    return np.asarray(frozen(objects(own)))
 
 
 # --------------------------------------------------------------------------------------------------------
@@ -377,7 +373,7 @@ class FeaturePolicy:
         self._check_width(answer, log, names)
         answer = self._as_numbers(answer, where)
         if first is not None:
-            labels = _objects(self.actions or names) if self.actions or names else log.action_labels
+            labels = objects(self.actions or names) if self.actions or names else log.action_labels
             check_distributions(answer, at, labels)
         return answer
 
@@ -536,14 +532,6 @@ def one_hot(
     table: FloatArray = np.zeros((len(codes), len(index)))
     table[np.arange(len(codes)), codes] = 1.0
     return list(index), table
-
-
-def _objects(labels: Sequence[Any] | None) -> AnyArray | None:
-    if labels is None:
-        return None
-    column = np.empty(len(labels), dtype=object)
-    column[:] = list(labels)
-    return column
 
 
 def _rows(log: Trajectories, first: int, count: int) -> str:

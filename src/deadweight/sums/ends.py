@@ -21,7 +21,7 @@ from typing import Literal
 import numpy as np
 
 from deadweight.errors import OptionError
-from deadweight.log.checks import checked_time_limit
+from deadweight.log.columns import checked_time_limit
 from deadweight.log.trajectories import Trajectories
 from deadweight.sums.blocks import Block
 from deadweight.sums.reduction import reduce_log

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from deadweight.errors import DataError, PolicyError, did_you_mean, first_few, how_many
 from deadweight.log.interface import InMemory, LogLabels, in_memory
-from deadweight.log.labels import Labelled, in_the_words_of, plain, positions
+from deadweight.log.labels import Labelled, in_the_words_of, objects, plain, positions
 from deadweight.log.policies import RowPolicy, TabularPolicy
 from deadweight.log.trajectories import Trajectories
 from deadweight.sums.blocks import Field, Logged, Table, table_of
@@ -341,6 +341,4 @@ def _all_labels(logged: Labels, own: Sequence[tuple[Labels | None, int]]) -> Lab
 def _appended(base: Labels, extra: list[Any]) -> Labels:
     if not extra:
         return base
-    whole = np.empty(len(base) + len(extra), dtype=object)
-    whole[:] = [*(plain(label) for label in base), *extra]
-    return whole
+    return objects([*(plain(label) for label in base), *extra])
