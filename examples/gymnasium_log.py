@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 
 import deadweight as dw
-from deadweight.mdp.gymnasium_worlds import mdp_from_gymnasium
+from deadweight.envs import mdp_from_gymnasium
 
 
 def main() -> None:

@@ -1,7 +1,11 @@
-"""Text that is safe on a terminal: what a log, a policy or a file is called may hold anything.
+"""Errors: one class a cause, each with its remedy; and text that is safe on a terminal.
 
-A label with an escape sequence could move the cursor, colour the screen or plant a link; one with a
-bidirectional control could show a word that is not there. Every command prints through `printable`.
+Every message answers four questions: what was expected, what was found, where, and what to do. The
+remedy goes on a line of its own, so that the command line can print an error as it is.
+
+What a log, a policy or a file is called may hold anything. A label with an escape sequence could move the
+cursor, colour the screen or plant a link; one with a bidirectional control could show a word that is not
+there. Every command prints through `printable`.
 """
 
 from __future__ import annotations
@@ -14,6 +18,8 @@ from itertools import islice
 
 # Neither letters, marks, digits, signs nor plain spaces: what `str.isprintable` refuses, found quickly.
 MAYBE_NOT_PRINTABLE = re.compile(r"[^ -~]")
+# A table of a hundred thousand columns would be compared for half a minute.
+MOST_COMPARED = 1_000
 
 
 def printable(text: str, keep: str = "\n") -> str:
@@ -21,10 +27,8 @@ def printable(text: str, keep: str = "\n") -> str:
 
     >>> print(printable("ward\x1b]8;;http://x\x07 \u202egnp.exe\u2028"))
     ward\x1b]8;;http://x\x07 \u202egnp.exe\u2028
-    >>> printable("Größe 4\n")
-    'Größe 4\n'
     """
-    return MAYBE_NOT_PRINTABLE.sub(lambda found: _shown(found[0], keep), text)
+    return MAYBE_NOT_PRINTABLE.sub(lambda match: _shown(match[0], keep), text)
 
 
 def _shown(character: str, keep: str) -> str:
@@ -33,18 +37,8 @@ def _shown(character: str, keep: str) -> str:
     return character.encode("unicode_escape", "backslashreplace").decode("ascii")
 
 
-# --------------------------------------------------------------------------------------------------------
-# Errors: one class a cause, each with its remedy.
-#
-# Every message answers four questions: what was expected, what was found, where, and what to do. The
-# remedy goes on a line of its own, so that the command line can print an error as it is.
-
-# A table of a hundred thousand columns would be compared for half a minute.
-MOST_COMPARED = 1_000
-
-
 class DeadweightError(ValueError):
-    """Base of all errors that a user of deadweight can cause and mend; `code` tells programs the kind."""
+    """Base of all errors that a user of deadweight can cause and fix; `code` tells programs the kind."""
 
     code = "DW900"
 

@@ -1,4 +1,9 @@
-"""Exact theory on a known MDP: moments of the product estimators, and the best any estimator can do.
+r"""Exact theory on a known MDP: moments of the product estimators, and the best any estimator can do.
+
+With k_t the kept ratio (1 in a dropped state, pi_e / pi_b elsewhere), one episode contributes
+:math:`B G = \prod_t k_t \sum_t \gamma^t r_t` to IS and SIS, and J_0 with :math:`J_t = k_t (r_t + \gamma
+J_{t+1})` to PDIS and SPDIS. First and second moments of both obey linear recursions backwards in time,
+here solved step by step up to a horizon and as linear systems until termination.
 
 Example:
   >>> import deadweight as dw
@@ -19,31 +24,27 @@ import numpy as np
 
 from deadweight.errors import DropError, MDPError, OptionError, UnknownEstimator, did_you_mean
 from deadweight.log.labels import StateSet
-from deadweight.mdp.chains import average_actions, check_terminates, reached, sum_until_end
 from deadweight.mdp.tabular import (
     TabularMDP,
+    average_actions,
     backward,
     check_gamma,
+    check_terminates,
     checked_horizon,
     entry_rows,
     policy_table,
     policy_value,
+    reached,
+    sum_until_end,
 )
 from deadweight.typing import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from deadweight.mdp.tabular import Sparse
 
-
-# --------------------------------------------------------------------------------------------------------
-# Exact mean, bias and variance of IS, SIS, PDIS and SPDIS, per episode.
-#
-# With k_t the kept ratio (1 in a dropped state, pi_e / pi_b elsewhere), one episode contributes
-# :math:`B G = \prod_t k_t \sum_t \gamma^t r_t` to IS and SIS, and J_0 with :math:`J_t = k_t (r_t + \gamma
-# J_{t+1})` to PDIS and SPDIS. First and second moments of both obey linear recursions backwards in time,
-# here solved step by step up to a horizon and as linear systems until termination.
-
 ESTIMATORS = ("IS", "SIS", "PDIS", "SPDIS")
+# Until termination, the sum over time of a bound stops where what is left cannot change the result.
+NEGLIGIBLE = 1e-17
 
 
 @dataclass(frozen=True)
@@ -94,8 +95,8 @@ def moments(
     Example:
       >>> from deadweight.domains import deterministic_lift
       >>> lift = deterministic_lift(17)
-      >>> found = moments(lift.mdp, lift.pi_e, lift.pi_b, "IS")
-      >>> round(found.mean, 9), round(found.variance, 9)
+      >>> exact = moments(lift.mdp, lift.pi_e, lift.pi_b, "IS")
+      >>> round(exact.mean, 9), round(exact.variance, 9)
       (1.0, 255.0)
     """
     if estimator not in ESTIMATORS:
@@ -158,11 +159,6 @@ def _with_data(P: Sparse, data: FloatArray) -> Sparse:
     return sparse.csr_array((data, P.indices, P.indptr), shape=P.shape)
 
 
-def _ended(values: FloatArray, at_end: float) -> FloatArray:
-    """(S + 1,) with the value of termination appended."""
-    return np.append(values, at_end)
-
-
 def _whole_steps(
     first: _Averages, second: _Averages, gamma: float, steps: int
 ) -> tuple[FloatArray, FloatArray]:
@@ -186,24 +182,24 @@ def _per_decision_steps(
 ) -> tuple[FloatArray, FloatArray]:
     """E[J_0] and E[J_0^2] per start state."""
     n = first.plain.shape[0]
-    one, j, j2 = np.ones(n + 1), np.zeros(n + 1), np.zeros(n + 1)
+    ones, j, j2 = np.ones(n + 1), np.zeros(n + 1), np.zeros(n + 1)
     for _ in range(steps):
-        j2[:-1] = second.paid_twice @ one + 2 * gamma * (second.paid @ j) + gamma**2 * (second.plain @ j2)
-        j[:-1] = first.paid @ one + gamma * (first.plain @ j)
+        j2[:-1] = second.paid_twice @ ones + 2 * gamma * (second.paid @ j) + gamma**2 * (second.plain @ j2)
+        j[:-1] = first.paid @ ones + gamma * (first.plain @ j)
     return j[:-1], j2[:-1]
 
 
 def _whole_until_end(
     first: _Averages, second: _Averages, d0: FloatArray, gamma: float
 ) -> tuple[float, float]:
-    """The same moments until termination, each the solution of one linear system."""
+    """E[B G] and E[B^2 G^2] until termination, each the solution of one linear system."""
     a, c = _System(first.plain, d0), _System(second.plain, d0)
     c.check_finite(1.0)
     b = a.solve(first.plain[:, [-1]].toarray().ravel(), 1.0)
-    bg = a.solve(first.paid @ _ended(b, 1.0), gamma)
+    bg = a.solve(first.paid @ np.append(b, 1.0), gamma)
     b2 = c.solve(second.plain[:, [-1]].toarray().ravel(), 1.0)
-    b2g = c.solve(second.paid @ _ended(b2, 1.0), gamma)
-    gain = second.paid_twice @ _ended(b2, 1.0) + 2 * gamma * (second.paid @ _ended(b2g, 0.0))
+    b2g = c.solve(second.paid @ np.append(b2, 1.0), gamma)
+    gain = second.paid_twice @ np.append(b2, 1.0) + 2 * gamma * (second.paid @ np.append(b2g, 0.0))
     b2g2 = c.solve(gain, gamma**2)
     return float(d0 @ bg), float(d0 @ b2g2)
 
@@ -213,9 +209,9 @@ def _per_decision_until_end(
 ) -> tuple[float, float]:
     a, c = _System(first.plain, d0), _System(second.plain, d0)
     c.check_finite(gamma**2)
-    one = np.ones(d0.size + 1)
-    j = a.solve(first.paid @ one, gamma)
-    j2 = c.solve(second.paid_twice @ one + 2 * gamma * (second.paid @ _ended(j, 0.0)), gamma**2)
+    ones = np.ones(d0.size + 1)
+    j = a.solve(first.paid @ ones, gamma)
+    j2 = c.solve(second.paid_twice @ ones + 2 * gamma * (second.paid @ np.append(j, 0.0)), gamma**2)
     return float(d0 @ j), float(d0 @ j2)
 
 
@@ -246,24 +242,7 @@ class _System:
             )
 
 
-# --------------------------------------------------------------------------------------------------------
-# Cramer-Rao bounds: the least variance, per episode, of any unbiased estimate of the value of pi_e.
-#
-# With d_t^e and d_t^b the state-action marginals of the two policies and V = V^{pi_e}: a model that may
-# change with time (Jiang & Li 2016; Yin & Wang 2020) has
-#
-# .. math:: \mathrm{Var}[V_0(s_0)] + \sum_t \gamma^{2t} \sum_{s,a} \frac{d^e_t(s,a)^2}{d^b_t(s,a)}
-#           \mathrm{Var}[r + \gamma V_{t+1}(s') | s, a]
-#
-# and a model known to be the same at all times, whose visits add up, has
-#
-# .. math:: \mathrm{Var}[V_0(s_0)] + \sum_{s,a} \frac{1}{\sum_t d^b_t(s,a)}
-#           \mathrm{Var}\Bigl[\sum_t \gamma^t d^e_t(s,a) (r + \gamma V_{t+1}(s')) \Big| s, a\Bigr],
-#
-# which is never larger.
-
-# Until termination, the sum over time stops where what is left cannot change the result.
-NEGLIGIBLE = 1e-17
+# --- Cramer-Rao bounds.
 
 
 def cramer_rao(
@@ -274,7 +253,22 @@ def cramer_rao(
     gamma: float = 1.0,
     homogeneous: bool = False,
 ) -> float:
-    """The bound per episode; divide by n for n episodes. Infinite where pi_b does not cover pi_e.
+    r"""The least variance, per episode, of any unbiased estimate of the value of pi_e (Cramer-Rao).
+
+    Divide by n for n episodes; it is infinite where pi_b does not cover pi_e. With d_t^e and d_t^b the
+    state-action marginals of the two policies and V = V^{pi_e}, a model that may change with time has
+
+    .. math:: \mathrm{Var}[V_0(s_0)] + \sum_t \gamma^{2t} \sum_{s,a} \frac{d^e_t(s,a)^2}{d^b_t(s,a)}
+              \mathrm{Var}[r + \gamma V_{t+1}(s') | s, a]
+
+    and a model known to be the same at all times, whose visits add up, has
+
+    .. math:: \mathrm{Var}[V_0(s_0)] + \sum_{s,a} \frac{1}{\sum_t d^b_t(s,a)}
+              \mathrm{Var}\Bigl[\sum_t \gamma^t d^e_t(s,a) (r + \gamma V_{t+1}(s')) \Big| s, a\Bigr],
+
+    which is never larger.
+
+    Reference: Jiang & Li (2016); Yin & Wang (2020).
 
     Args:
       mdp: the MDP that episodes come from.
@@ -391,10 +385,6 @@ def _over(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
 def _times(cost: FloatArray, variance: FloatArray) -> FloatArray:
     """Product with infinity * 0 = 0: an outcome without spread needs no data."""
     return np.multiply(cost, variance, out=np.zeros_like(cost), where=variance > 0)
-
-
-# --------------------------------------------------------------------------------------------------------
-# How many episodes a wanted precision takes.
 
 
 def episodes_needed(

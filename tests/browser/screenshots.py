@@ -18,7 +18,7 @@ from chromium import chromium
 
 import deadweight as dw
 from deadweight.cli import run
-from deadweight.mdp.ward import OLD, RULES, ward
+from deadweight.domains import OLD, RULES, ward
 
 WIDE: dict[str, Any] = {"viewport": {"width": 1280, "height": 1000}}
 TABLET: dict[str, Any] = {"viewport": {"width": 768, "height": 1100}}

@@ -10,7 +10,7 @@ import pytest
 
 from deadweight.cli import run
 from deadweight.cli.demo import WARD_NAMES, is_right
-from deadweight.mdp.ward import CALM, EARLY, OLD, RULES, WAIT, ward
+from deadweight.domains import CALM, EARLY, OLD, RULES, WAIT, ward
 
 
 def test_the_truth_about_the_rules():

@@ -133,7 +133,7 @@ def test_a_full_disk_under_demo_names_an_option_of_the_command(
     def full(*given: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("deadweight.mdp.ward.write_text", full)
+    monkeypatch.setattr("deadweight.domains.write_text", full)
     assert run(["demo", "--files", str(tmp_path / "ward")]) == 2
     said = capsys.readouterr().err
     assert said.splitlines()[-1] == "  Free some space, or name a folder on another disk with --files."

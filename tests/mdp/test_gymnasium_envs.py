@@ -12,10 +12,11 @@ import pytest
 
 from deadweight.domains import stochastic_lift
 from deadweight.errors import MDPError
-from deadweight.mdp.gymnasium_worlds import ENVIRONMENTS, mdp_from_gymnasium, register
 from deadweight.mdp.tabular import policy_value
 
 gymnasium = pytest.importorskip("gymnasium")
+
+from deadweight.envs import ENVIRONMENTS, mdp_from_gymnasium, register  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

@@ -6,8 +6,18 @@ import numpy as np
 import pytest
 
 from deadweight.mdp import tabular
-from deadweight.mdp.chains import average_actions, ending, ending_in, reached, reached_in
-from deadweight.mdp.tabular import TabularMDP, backward, chain_table, occupancies, state_values
+from deadweight.mdp.tabular import (
+    TabularMDP,
+    average_actions,
+    backward,
+    chain_table,
+    ending,
+    ending_in,
+    occupancies,
+    reached,
+    reached_in,
+    state_values,
+)
 
 
 def model(seed, n_states=9, n_actions=3):

@@ -6,21 +6,23 @@ import pytest
 
 from deadweight.tools.limits import FEW_STEPS, few_threads, one_blas_thread, switches
 
+BOTH = ("numpy", "scipy.linalg")
+
 
 def counts() -> list[int]:
-    return [ask() for ask, _ in switches()]
+    return [ask() for ask, _ in switches(*BOTH)]
 
 
 @pytest.fixture
 def several():
     """As many threads as a machine with several cores has."""
-    if not switches():
+    if not switches(*BOTH):
         pytest.skip("another library than OpenBLAS")
     before = counts()
-    for _, turn in switches():
+    for _, turn in switches(*BOTH):
         turn(2)
     yield counts()
-    for (_, turn), count in zip(switches(), before, strict=True):
+    for (_, turn), count in zip(switches(*BOTH), before, strict=True):
         turn(count)
 
 

@@ -12,8 +12,8 @@ import pytest
 
 import deadweight as dw
 from deadweight.cli import run
+from deadweight.domains import EARLY, LONGEST_STAY, OLD, ward, write_ward_files
 from deadweight.errors import DataError, OptionError
-from deadweight.mdp.ward import EARLY, LONGEST_STAY, OLD, ward, write_ward_files
 
 LIFT = dw.domains.stochastic_lift(7)
 

@@ -14,11 +14,10 @@ from deadweight.cli.failures import File, finish, report_files
 from deadweight.cli.log_options import check_file
 from deadweight.cli.output import print_table, program, tell, tell_words, terminal_width
 from deadweight.cli.states import ranges
+from deadweight.domains import CALM, OLD, RULES, Rule, Ward, stochastic_lift, ward
 from deadweight.errors import OptionError, did_you_mean, how_many
 from deadweight.log.trajectories import Trajectories
-from deadweight.mdp.paper_domains import stochastic_lift
 from deadweight.mdp.problem import Problem
-from deadweight.mdp.ward import CALM, OLD, RULES, Rule, Ward, ward
 from deadweight.results.evaluation import Evaluation
 from deadweight.tools.files import writing
 from deadweight.verbs.estimate import evaluate
@@ -60,7 +59,7 @@ def demo(request: Request) -> int:
 
 
 def _write_files(folder: Path, episodes: int, seed: int) -> None:
-    from deadweight.mdp.ward import write_ward_files
+    from deadweight.domains import write_ward_files
 
     with writing(folder / "any", "Free some space, or name a folder on another disk with --files."):
         for path in write_ward_files(folder, episodes, seed):

@@ -9,8 +9,8 @@ from typing import Any
 from deadweight.cli.log_options import LogOptions
 from deadweight.cli.output import out_json, print_table, tell, tell_words
 from deadweight.diagnostics.states import RULE_FOR, StateReport, state_report
+from deadweight.domains import deterministic_lift, inventory, stochastic_lift, taxi
 from deadweight.mdp.feature_worlds import cart_pole, continuous_lift, navigation, sepsis_like
-from deadweight.mdp.paper_domains import deterministic_lift, inventory, stochastic_lift, taxi
 from deadweight.mdp.problem import TRUTH_EPISODES, FeatureProblem, Problem
 from deadweight.negligible.path import EpsilonPath, epsilon_path
 from deadweight.negligible.state_tests import lift

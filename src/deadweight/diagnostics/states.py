@@ -36,8 +36,7 @@ from deadweight.log.interface import LogLike, in_memory
 from deadweight.log.labels import plain, visible
 from deadweight.log.policies import TabularPolicy
 from deadweight.log.trajectories import Trajectories
-from deadweight.mdp.chains import average_actions
-from deadweight.mdp.tabular import TabularMDP, chain_table
+from deadweight.mdp.tabular import TabularMDP, average_actions, chain_table
 from deadweight.negligible.rules import states_by_rule
 from deadweight.question.asked import read_options
 from deadweight.question.drops import Drop, drop_of

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.mdp.chains import SMALL, reached, reached_in
+from deadweight.mdp.tabular import SMALL, reached, reached_in
 from deadweight.question.question import Question
 from deadweight.sums.blocks import Block
 from deadweight.sums.weighting import Weighting

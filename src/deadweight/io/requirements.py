@@ -32,8 +32,7 @@ from deadweight.io.schema import (
     show,
 )
 from deadweight.io.table import AFTER, FEATURE, LogTable
-from deadweight.log.checks import look_like_logs
-from deadweight.log.columns import LARGEST
+from deadweight.log.columns import LARGEST, look_like_logs
 from deadweight.log.trajectories import Trajectories
 from deadweight.sums.ends import TimeLimit, assumption, inferred_limit
 from deadweight.typing import BoolArray, IntArray

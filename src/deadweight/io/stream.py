@@ -39,7 +39,7 @@ from deadweight.io.requirements import NAME_THE_REWARD, NO_REWARD
 from deadweight.io.schema import NOTHING, LogProblem, Mending, match_columns, show
 from deadweight.io.scratch import Scratch, Shelf, by_episode
 from deadweight.log.behaviour import counts_by_fold, propensities_by_fold
-from deadweight.log.checks import limit_by_flags
+from deadweight.log.columns import limit_by_flags
 from deadweight.log.interface import Census, Check, Giver, LogLabels
 from deadweight.log.labels import encode, plain
 from deadweight.log.trajectories import Trajectories

@@ -1,9 +1,12 @@
-r"""The behaviour policy from counts, when nothing was logged.
+r"""The behaviour policy, when nothing was logged: from counts, and candidates for learning it from rows.
 
 Plain frequencies n(s, a) / n(s) are the observed policy. Two things go wrong with them in small states: an
 action seen once in a state seen once gets probability one, and every step helps to estimate its own
 probability, which flatters the weights. Shrinkage moves small states towards what the policy does elsewhere;
 cross-fitting takes the probability of a step from the other episodes only.
+
+A learner looks at rows (features, or state codes) with the actions taken there, and gives a function from
+rows to probabilities. It never sees the rows that it is judged on: that is the caller's part.
 """
 
 from __future__ import annotations
@@ -25,6 +28,18 @@ from deadweight.typing import AnyArray, FloatArray, IntArray
 Towards = Literal["pooled", "uniform"]
 
 LEARN_IT = "Have it learned from the features: --behaviour learned (in Python fit_behaviour(log))."
+
+Predict = Callable[[AnyArray], FloatArray]
+"""From rows, (m, d) or (m,), to probabilities, (m, A)."""
+Learner = Callable[[AnyArray, IntArray, int, int], Predict]
+"""From rows, actions, the number of actions and a seed to a prediction."""
+
+MOST_ROUNDS = 200
+BUMPS, LEAVES = 100, 15
+# The share of the rows on which boosting judges where to stop.
+SET_ASIDE = 0.1
+# Counts are moved towards the shares of the whole log, which weigh as much as so many steps of a state.
+PRIOR_STEPS = 1.0
 
 
 def estimate_behaviour(
@@ -49,7 +64,9 @@ def estimate_behaviour(
     """
     require_labels(require_log(log), "A behaviour policy from counts", LEARN_IT)
     _check(shrinkage, towards, lowest=0.0)
-    counts = _counts(log, np.ones(log.n_steps, dtype=bool)).reshape(log.n_states, log.n_actions)
+    require_table(log.n_states, log.n_actions, "A behaviour policy from counts: a table")
+    cells = log.states * log.n_actions + log.actions
+    counts = np.bincount(cells, minlength=log.n_states * log.n_actions).reshape(log.n_states, log.n_actions)
     probs = frequencies(counts + shrinkage * _prior(counts, towards, 0.0))
     return TabularPolicy(probs, states=list(log.state_labels), actions=list(log.action_labels))
 
@@ -121,12 +138,6 @@ def _folds(log: Trajectories, folds: int, first: int) -> IntArray:
     return np.repeat((first + np.arange(log.n_episodes)) % folds, log.lengths)
 
 
-def _counts(log: Trajectories, rows: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> IntArray:
-    require_table(log.n_states, log.n_actions, "A behaviour policy from counts: a table")
-    cells = log.states[rows] * log.n_actions + log.actions[rows]
-    return np.bincount(cells, minlength=log.n_states * log.n_actions)
-
-
 def _prior(counts: IntArray, towards: Towards, added: float) -> FloatArray:
     """(A,) the distribution over actions that small states are moved towards."""
     taken = counts.sum(axis=0) + added if towards == "pooled" else np.ones(counts.shape[1])
@@ -146,23 +157,12 @@ def _check(shrinkage: float, towards: str, lowest: float) -> None:
         )
 
 
-# --------------------------------------------------------------------------------------------------------
-# A multinomial logit with a ridge: the probability of each action as a softmax of linear scores.
-#
-# .. math:: \min_W\; -\sum_i \log \mathrm{softmax}(x_i W)_{a_i} + \tfrac{\lambda}{2} \sum_{j > 0} |W_j|^2
-#
-# The first column of x is the constant, which the ridge leaves alone.
-
-MOST_ROUNDS = 200
-
-
 def fit_logit(columns: FloatArray, actions: IntArray, n_actions: int, ridge: float = 1.0) -> FloatArray:
-    """(p, A) weights of a logit of actions on columns, (m, p).
+    r"""(p, A) weights of a multinomial logit of actions on columns, (m, p), with a ridge.
 
-    >>> x = np.column_stack([np.ones(4), [0.0, 0.0, 1.0, 1.0]])
-    >>> w = fit_logit(x, np.array([0, 1, 1, 1]), 2, ridge=0.01)
-    >>> bool(probabilities(x, w)[3, 1] > 0.95)
-    True
+    .. math:: \min_W\; -\sum_i \log \mathrm{softmax}(x_i W)_{a_i} + \tfrac{\lambda}{2} \sum_{j > 0} |W_j|^2
+
+    The first column of x is the constant, which the ridge leaves alone.
     """
     from scipy.optimize import minimize
 
@@ -185,8 +185,8 @@ def fit_logit(columns: FloatArray, actions: IntArray, n_actions: int, ridge: flo
     start[0] = np.log((hot.sum(axis=0) + 1.0) / (m + n_actions))
     options = {"maxiter": MOST_ROUNDS, "ftol": 1e-10, "gtol": 1e-6}
     optimise: Any = minimize  # its stubs have no function that returns its own slope
-    found = optimise(loss, start.ravel(), jac=True, method="L-BFGS-B", options=options)
-    return np.asarray(found.x).reshape(p, n_actions)
+    result = optimise(loss, start.ravel(), jac=True, method="L-BFGS-B", options=options)
+    return np.asarray(result.x).reshape(p, n_actions)
 
 
 def probabilities(columns: FloatArray, weights: FloatArray) -> FloatArray:
@@ -198,31 +198,13 @@ def probabilities(columns: FloatArray, weights: FloatArray) -> FloatArray:
     return scores
 
 
-# --------------------------------------------------------------------------------------------------------
-# Candidates for a behaviour policy: ways to learn the probability of each action from logged steps.
-#
-# A learner looks at rows (features, or state codes) with the actions taken there, and gives a function from
-# rows to probabilities. It never sees the rows that it is judged on: that is the caller's part.
-
-Predict = Callable[[AnyArray], FloatArray]
-"""From rows, (m, d) or (m,), to probabilities, (m, A)."""
-Learner = Callable[[AnyArray, IntArray, int, int], Predict]
-"""From rows, actions, the number of actions and a seed to a prediction."""
-
-BUMPS = 100
-LEAVES = 15
-SET_ASIDE = 0.1
-PRIOR_STEPS = 1.0
-"""Counts are moved towards the shares of the whole log, which weigh as much as so many steps of a state."""
-
-
 def logit(x: AnyArray, actions: IntArray, n_actions: int, seed: int) -> Predict:
-    """Linear scores of the standardised features."""
+    """A logit with linear scores of the standardised features."""
     return _linear(Bumps.fitted(x, 0, seed), x, actions, n_actions)
 
 
 def bumps_logit(x: AnyArray, actions: IntArray, n_actions: int, seed: int) -> Predict:
-    """The same with Gaussian bumps, so that scores may bend."""
+    """A logit with Gaussian bumps, so that scores may bend."""
     return _linear(Bumps.fitted(x, BUMPS, seed), x, actions, n_actions)
 
 
@@ -243,14 +225,14 @@ def boosting(x: AnyArray, actions: IntArray, n_actions: int, seed: int) -> Predi
     n, classes = int(times[often].sum()), int(np.count_nonzero(often))
     if classes < 2:
         return lambda rows: np.tile(times / len(actions), (len(rows), 1))
-    some = often[actions]
+    kept = often[actions]
     trees = HistGradientBoostingClassifier(
         max_leaf_nodes=LEAVES,
         early_stopping=True,
         validation_fraction=SET_ASIDE if SET_ASIDE * n >= classes else classes,
         n_iter_no_change=5,
         random_state=seed,
-    ).fit(x[some], actions[some])
+    ).fit(x[kept], actions[kept])
 
     def predict(rows: AnyArray) -> FloatArray:
         probs = np.zeros((len(rows), n_actions))

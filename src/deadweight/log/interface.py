@@ -17,18 +17,15 @@ from typing import Any, Protocol, overload
 import numpy as np
 
 from deadweight.errors import DataError, OptionError
-from deadweight.log.checks import Cuts
+from deadweight.log.columns import Cuts
 from deadweight.log.labels import Labelled
 from deadweight.log.trajectories import Trajectories
 from deadweight.typing import BoolArray, FloatArray, Labels
 
-# --------------------------------------------------------------------------------------------------------
-# Census: how many episodes there are in a log, how long they are and how they end; merges.
-
 
 @dataclass(frozen=True, eq=False)
 class Census:
-    """Who is in a log; merges.
+    """How many episodes a log has, how long they are and how they end; merges.
 
     Attributes:
       sizes: episodes of each part.
@@ -48,18 +45,22 @@ class Census:
 
     @classmethod
     def of(cls, pieces: Sequence[Trajectories], look: bool = False) -> Census:
-        """Of the pieces of one part. To `look` at all codes costs as much as a sum; logs in parts need it."""
+        """The census of a part's pieces. To `look` at all codes costs as much as a sum; parts need it."""
+        top = -1, -1
+        if look:
+            states = max(max(int(log.states.max()), int(log._last_successor.max())) for log in pieces)
+            top = states, max(int(log.actions.max()) for log in pieces)
         return cls(
             (sum(log.n_episodes for log in pieces),),
             max(log.horizon for log in pieces),
             sum(int(np.count_nonzero(log.terminated)) for log in pieces),
-            _largest_codes(pieces) if look else (-1, -1),
+            top,
             sum(log.n_cut_early for log in pieces),
             reduce(Cuts.merge, [log.cuts for log in pieces]),
         )
 
     def merge(self, other: Census) -> Census:
-        """Both together; the parts of `other` come after."""
+        """The census of both; the parts of `other` come after."""
         return Census(
             self.sizes + other.sizes,
             max(self.horizon, other.horizon),
@@ -71,25 +72,16 @@ class Census:
 
     @property
     def n(self) -> int:
-        """Episodes."""
+        """Number of episodes."""
         return sum(self.sizes)
 
-
-def _largest_codes(pieces: Sequence[Trajectories]) -> tuple[int, int]:
-    return (
-        max(max(int(log.states.max()), int(log._last_successor.max())) for log in pieces),
-        max(int(log.actions.max()) for log in pieces),
-    )
-
-
-# --------------------------------------------------------------------------------------------------------
 
 Check = Callable[[Trajectories], None]
 
 
 @dataclass(frozen=True, eq=False)
 class LogLabels:
-    """What policies are aligned with.
+    """The labels that policies are aligned with.
 
     Attributes:
       states, actions: the labels of a log, in the order of its indices.
@@ -136,12 +128,12 @@ class Log(Labelled, Sequence[Trajectories]):
     @property
     @abstractmethod
     def labels(self) -> LogLabels:
-        """What policies are aligned with."""
+        """The labels that policies are aligned with."""
 
     @property
     @abstractmethod
     def census(self) -> Census:
-        """Who is in the log, and how it ends for them; takes a pass over the parts if there has been none."""
+        """Episodes, their lengths and ends; takes a pass over the parts if there has been none."""
 
     @property
     @abstractmethod
@@ -176,7 +168,7 @@ class Log(Labelled, Sequence[Trajectories]):
     @property
     @abstractmethod
     def known_limit(self) -> int | None:
-        """The same as far as it is known; None where nobody has asked."""
+        """The time limit as far as it is known; None where nobody has asked."""
 
     @property
     def knows_limit(self) -> bool:
@@ -196,11 +188,11 @@ class Log(Labelled, Sequence[Trajectories]):
 
     @abstractmethod
     def giving(self, giver: Giver) -> Log:
-        """The same log with propensities of a giver in place of the column."""
+        """The log with propensities of a giver in place of the column."""
 
     @abstractmethod
     def discounted(self, gamma: float) -> Log:
-        """The same log by its durations, see `deadweight.log.columns`."""
+        """The log by its durations, see `deadweight.log.columns`."""
 
 
 class InMemory(Log):
@@ -242,7 +234,7 @@ class InMemory(Log):
 
     @cached_property
     def census(self) -> Census:
-        """Who is in the log."""
+        """Episodes, their lengths and ends."""
         return reduce(Census.merge, [Census.of([part]) for part in self._parts])
 
     @property
@@ -257,15 +249,14 @@ class InMemory(Log):
 
     @property
     def known_limit(self) -> int | None:
-        """The same."""
+        """The time limit, which is known."""
         return self.time_limit
 
     def visits(self, size: int) -> FloatArray:
         """(size,) visits of each state."""
         visits = np.zeros(size)
         for part in self._parts:
-            own = part.visits
-            visits[: len(own)] += own
+            visits[: part.n_states] += part.visits
         return visits
 
     def viewed(self, check: Check | None = None, without: Sequence[str] = ()) -> InMemory:
@@ -277,7 +268,8 @@ class InMemory(Log):
 
     def giving(self, giver: Giver) -> InMemory:
         """The same parts with the propensities of a giver."""
-        return InMemory([log for part, one in enumerate(self._parts) for log in giver.given_to(part, [one])])
+        parts = enumerate(self._parts)
+        return InMemory([log for number, part in parts for log in giver.given_to(number, [part])])
 
     def discounted(self, gamma: float) -> InMemory:
         """The same parts by their durations."""
@@ -294,16 +286,12 @@ def as_log(log: LogLike) -> Log:
 
 
 def in_memory(log: LogLike) -> InMemory:
-    """The same of a log in memory, which is all that some work is for."""
+    """A log in memory behind the one interface; some work is for no other."""
     return InMemory([require_log(log)])
 
 
 def require_log(log: object) -> Trajectories:
-    """Refuse whatever is not a log in memory: lists, tables, arrays, and logs that are read part by part.
-
-    >>> require_log(Trajectories.from_episodes([[(0, 0, 1.0)]])).n_steps
-    1
-    """
+    """Refuse whatever is not a log in memory: lists, tables, arrays, and logs that are read part by part."""
     if isinstance(log, Trajectories):
         return log
     kind = type(log)
@@ -315,21 +303,15 @@ def require_log(log: object) -> Trajectories:
     )
 
 
-# --------------------------------------------------------------------------------------------------------
-# What the verbs take for a log: one that is at hand, or the path or paths of one on disk.
-
 Source = LogLike | str | Path | Sequence[str | Path]
+"""What the verbs take for a log: one that is at hand, or the path or paths of one on disk."""
 
 
 def paths_of(source: Any) -> list[str | Path] | None:
-    """The paths of a log on disk; None of anything else.
-
-    >>> paths_of("log.parquet"), paths_of(["a.csv", "b.csv"]), paths_of([])
-    (['log.parquet'], ['a.csv', 'b.csv'], None)
-    """
+    """The paths of a log on disk; None of anything else."""
     if isinstance(source, str | Path):
         return [source]
-    if isinstance(source, list | tuple) and source and all(isinstance(one, str | Path) for one in source):
+    if isinstance(source, list | tuple) and source and all(isinstance(path, str | Path) for path in source):
         return list(source)
     return None
 

@@ -1,4 +1,4 @@
-"""Labels: from what the user calls a state or an action to an index, and back.
+"""Labels: from what the user calls a state or an action to an index, and back; sets of states.
 
 Small non-negative integers are indices already and stay as they are, so that a state that was never
 visited keeps its place. Strings, negative numbers and sparse ids are numbered in sorted order.
@@ -6,7 +6,7 @@ visited keeps its place. Strings, negative numbers and sparse ids are numbered i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,14 +17,9 @@ from deadweight.tools.arithmetic import frozen, unmasked
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray, Labels
 
 SMALLEST, LARGEST = -(2**63), 2**63 - 1
+# Whole numbers up to this are floats as well; of larger ones several have the same float.
 EXACT_IN_FLOAT = 2.0**53
-"""Whole numbers up to this are floats as well; of larger ones several have the same float."""
 LONGEST_LABEL = 80
-
-
-def is_dense(largest: int, distinct: int) -> bool:
-    """Whether integer labels with this largest value are kept as indices."""
-    return largest <= 10 * distinct + 1_000
 
 
 def encode(values: AnyArray, what: str) -> tuple[IntArray, Labels]:
@@ -42,7 +37,7 @@ def encode(values: AnyArray, what: str) -> tuple[IntArray, Labels]:
         return integers, np.arange(0)
     largest = int(integers.max())
     # Counting the distinct labels needs a sort; labels that are dense by their number need none.
-    if int(integers.min()) >= 0 and (largest <= 1_000 or is_dense(largest, np.unique(integers).size)):
+    if int(integers.min()) >= 0 and (largest <= 1_000 or largest <= 10 * np.unique(integers).size + 1_000):
         return integers, np.arange(largest + 1)
     labels, codes = np.unique(integers, return_inverse=True)
     return codes.astype(np.int64, copy=False), labels
@@ -59,12 +54,16 @@ def as_column(values: Any, what: str) -> AnyArray:
     return column
 
 
-def joined(columns: Sequence[AnyArray]) -> AnyArray:
-    """Columns of labels, one after the other; where their types differ no label becomes another.
+def objects(labels: Iterable[Any]) -> Labels:
+    """A column of labels as they are; numpy would make arrays of tuples, and text of numbers beside text."""
+    items = list(labels)
+    column = np.empty(len(items), dtype=object)
+    column[:] = items
+    return column
 
-    >>> joined([np.array([2**53 + 1]), np.array([0.5])])
-    array([9007199254740993, 0.5], dtype=object)
-    """
+
+def joined(columns: Sequence[AnyArray]) -> AnyArray:
+    """Columns of labels, one after the other; where their types differ no label becomes another."""
     whole = [_as_integers(column) for column in columns]
     integers = [column for column in whole if column is not None]
     if len(integers) == len(columns):
@@ -75,17 +74,16 @@ def joined(columns: Sequence[AnyArray]) -> AnyArray:
 
 
 def _unmasked(values: AnyArray) -> AnyArray:
-    """What a mask hides as missing; whole numbers beside it do not pass through floats."""
-    shown: AnyArray = unmasked(values)
-    return unmasked(values.astype(object)) if shown is not values and values.dtype.kind in "iu" else shown
+    """The labels, masked ones missing; whole numbers beside a mask do not pass through floats."""
+    plain_values: AnyArray = unmasked(values)
+    is_masked = plain_values is not values
+    return unmasked(values.astype(object)) if is_masked and values.dtype.kind in "iu" else plain_values
 
 
 def _of_list(items: list[Any]) -> AnyArray:
     """A list as an array, of objects wherever numpy would make another label of one."""
     if any(isinstance(item, (tuple, list)) for item in items):
-        column: AnyArray = np.empty(len(items), dtype=object)
-        column[:] = [tuple(item) if isinstance(item, list) else item for item in items]
-        return column
+        return objects(tuple(item) if isinstance(item, list) else item for item in items)
     column = np.asarray(items)
     # It would turn 1 into "1", cut zero characters off the end of a text, and round large whole numbers.
     if column.dtype.kind in "US":
@@ -114,22 +112,17 @@ def in_the_words_of(labels: Labels, own: Sequence[Any] | AnyArray) -> Labels:
     """`own` labels, those that are written like one of `labels` but of another type in its type.
 
     A file without types may have read 1 as a number where another, which has an x as well, reads text.
-
-    >>> list(in_the_words_of(np.arange(3), np.array(["1", "01", "x"], dtype=object)))
-    [1, '01', 'x']
     """
     known = {plain(label) for label in labels}
     index = {text: label for label in known for text in _written(label)}
-    moved = np.empty(len(own), dtype=object)
-    moved[:] = [
+    return objects(
         label if label in known else next((index[text] for text in _written(label) if text in index), label)
         for label in map(plain, own)
-    ]
-    return moved
+    )
 
 
 def _written(label: Any) -> tuple[str, ...]:
-    """How a label may stand in a file without types."""
+    """The ways in which a label may stand in a file without types."""
     if isinstance(label, bool):
         return (str(label), str(label).lower())
     if isinstance(label, str):
@@ -190,17 +183,11 @@ def _encode_objects(values: AnyArray, what: str) -> tuple[IntArray, Labels]:
             fix=f"Convert all {what}s to text, or all to numbers.",
         ) from None
     index = {label: i for i, label in enumerate(ordered)}
-    labels = np.empty(len(ordered), dtype=object)
-    labels[:] = ordered
-    return np.array([index[plain(value)] for value in values], dtype=np.int64), labels
-
-
-# --------------------------------------------------------------------------------------------------------
-# What has labels of states and actions, and so a number of each.
+    return np.array([index[plain(value)] for value in values], dtype=np.int64), objects(ordered)
 
 
 class Labelled:
-    """Labels in the order of their indices. Integer labels may leave gaps: then some occur nowhere."""
+    """Labels of states and actions by index. Integer labels may leave gaps: then some occur nowhere."""
 
     state_labels: Labels
     action_labels: Labels
@@ -216,16 +203,12 @@ class Labelled:
         return len(self.action_labels)
 
 
-# --------------------------------------------------------------------------------------------------------
-# StateSet: which states are dropped, and why.
-#
-# A state set remembers the evidence it was made from (gaps, p-values, visits), so that whoever reads an
-# estimate can see why a state was thought negligible.
-
-
 @dataclass(frozen=True, eq=False)
 class StateSet:
-    """A set of states of one problem.
+    """A set of states of one problem, and the numbers it was made from.
+
+    Gaps, p-values or visits are kept so that whoever reads an estimate can see why a state was thought
+    negligible.
 
     Attributes:
       mask: (S,) True for the members.
@@ -330,8 +313,5 @@ class StateSet:
 
 
 def _kept(values: AnyArray) -> AnyArray:
-    """An array that nobody writes to: itself where that is so already, as for the many sets of a path."""
-    if not values.flags.writeable:
-        return values
-    copied: AnyArray = frozen(values.copy())
-    return copied
+    """A read-only array: itself where it is one already, as for the many sets of a path."""
+    return np.asarray(frozen(values.copy())) if values.flags.writeable else values

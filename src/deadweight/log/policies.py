@@ -1,4 +1,8 @@
-"""Policies as tables of probabilities, one row a state, with labels of their own or plain row numbers."""
+"""Policies: tables of probabilities by state, probabilities row by row of a log, and functions of features.
+
+A table has labels of its own or plain row numbers. A policy row by row belongs to one log, in the order of
+the table that the log was read from; a function of features becomes one on a log.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from deadweight.errors import PolicyError, how_many
-from deadweight.log.checks import check_log_probabilities
-from deadweight.log.columns import first_odd_row
-from deadweight.log.labels import as_column, joined, plain
+from deadweight.log.columns import check_log_probabilities, first_odd_row
+from deadweight.log.labels import as_column, joined, objects, plain
 from deadweight.log.trajectories import TableRows, Trajectories, places, places_among
 from deadweight.tools.arithmetic import frozen, unmasked
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray, Labels
@@ -21,6 +24,9 @@ ROW_SUM_TOLERANCE = 1e-6
 PER_CENT = 100.0
 # Rows that are printed.
 SHOWN = 5
+# A function of features is called with at most so many rows at a time.
+MOST_ROWS = 65_536
+ONE_BY_ONE = "With a function f of a single row: lambda X: [f(x) for x in X]."
 
 
 class TabularPolicy:
@@ -148,17 +154,7 @@ def check_names(labels: Sequence[Any] | None, size: int, what: str) -> Labels | 
             f"{len(set(own))} of them different.",
             fix=f"Pass one label for each of the {size} {what}.",
         )
-    column = np.empty(size, dtype=object)
-    column[:] = own
-    named: Labels = frozen(column)
-    return named
-
-
-# --------------------------------------------------------------------------------------------------------
-# Policies row by row: probabilities for each step of a log, given or computed from its features.
-
-# A function is called with at most so many rows at a time.
-MOST_ROWS = 65_536
+    return np.asarray(frozen(objects(own)))
 
 
 class RowPolicy:
@@ -230,53 +226,50 @@ class RowPolicy:
         return np.asarray(~np.isnan(self.last).any(axis=1))
 
     def made_for(self, of: TableRows | None) -> RowPolicy:
-        """The same policy, which knows the rows of a table that its own rows stand for."""
-        found = copy(self)
-        found._of = of
-        return found
+        """This policy, knowing the rows of a table that its own rows stand for."""
+        policy = copy(self)
+        policy._of = of
+        return policy
 
     def select(self, rows: IntArray, episodes: IntArray) -> RowPolicy:
-        """Some rows, and what follows some episodes, by their numbers in this policy's own order."""
-        found = self.made_for(None if self._of is None else self._of.select(rows, episodes))
-        found.probs = frozen(self.probs[rows])
-        found.last = None if self.last is None else frozen(self.last[episodes])
-        return found
+        """The policy of some rows and episodes, by their numbers in this policy's own order."""
+        policy = self.made_for(None if self._of is None else self._of.select(rows, episodes))
+        policy.probs = frozen(self.probs[rows])
+        policy.last = None if self.last is None else frozen(self.last[episodes])
+        return policy
 
     def in_table_order(self) -> RowPolicy:
         """The policy as its user has it; as it is where it does not know the rows of a table."""
-        if self._of is None:
-            return self
-        return self.select(*self._of.order)
+        return self if self._of is None else self.select(*self._of.order)
 
     def in_order_of(self, log: Trajectories, name: str = "A RowPolicy") -> RowPolicy:
         """The policy in the order of a log's steps; an error that calls it `name` where it does not fit."""
-        table = log._table_rows
+        table, order = log._table_rows, log.order_of_rows
         if table is not None and self._of is not None:
             rows = places_among(table.rows, self._of.rows)
             episodes = places_among(table.episodes, self._of.episodes)
-            if rows is None or episodes is None:
-                raise PolicyError(
-                    f"{name} was made for other rows of the table than those of this log.",
-                    fix="Make it for this log, or for the log that has all rows of the table.",
-                )
+            misfit = PolicyError(
+                f"{name} was made for other rows of the table than those of this log.",
+                fix="Make it for this log, or for the log that has all rows of the table.",
+            )
         else:
-            own = log.order_of_rows
-            rows = places(own.rows, own.n_rows, self.n_rows)
-            lasting = own.n_episodes if self.last is None else len(self.last)
-            episodes = places(own.episodes, own.n_episodes, lasting)
-            if rows is None or episodes is None:
-                raise self._misfit(own, name)
+            rows = places(order.rows, order.n_rows, self.n_rows)
+            lasting = order.n_episodes if self.last is None else len(self.last)
+            episodes = places(order.episodes, order.n_episodes, lasting)
+            misfit = self._misfit(order, name)
+        if rows is None or episodes is None:
+            raise misfit
         return self.select(rows, episodes).made_for(table)
 
     def _misfit(self, own: TableRows, name: str) -> PolicyError:
-        needed, found = f"a row for each of the {len(own.rows):,} steps of the log", f"{self.n_rows:,}"
+        needed, given = f"a row for each of the {len(own.rows):,} steps of the log", f"{self.n_rows:,}"
         if own.n_rows != len(own.rows):
             needed += f", or for each of the {own.n_rows:,} rows of the table that it was read from"
         if self.last is not None:
             needed += f", and in `last` one for each of its {len(own.episodes):,} episodes"
-            found += f", and {len(self.last):,} in `last`"
+            given += f", and {len(self.last):,} in `last`"
         return PolicyError(
-            f"{name} must have {needed}; found {found}.",
+            f"{name} must have {needed}; found {given}.",
             fix="A RowPolicy belongs to one log: make it again after rows were left out. Its rows are in the "
             "order of the table that the log was read from.",
         )
@@ -288,9 +281,6 @@ class RowPolicy:
         rows = np.arange(self.n_rows) if self._of is None else self._of.rows
         names = [f"row {row}" for row in rows[:SHOWN]]
         return shown(self, names, self.probs, self.action_labels, self.source)
-
-
-ONE_BY_ONE = "With a function f of a single row: lambda X: [f(x) for x in X]."
 
 
 class FeaturePolicy:
@@ -342,11 +332,11 @@ class FeaturePolicy:
         known = np.flatnonzero(np.isfinite(after).all(axis=1) & ~log.terminated)
         cuts = [known[lo : lo + MOST_ROWS] for lo in range(0, known.size, MOST_ROWS)]
         blocks += [self._block(after[cut], log, None, names) for cut in cuts]
-        actions, joined = _joined(blocks, self.actions or names or None, log)
-        last = np.full((log.n_episodes, joined.shape[1]), np.nan)
-        last[known] = joined[log.n_steps :]
-        found = RowPolicy(joined[: log.n_steps], actions, last if known.size else None)
-        return found.made_for(log._table_rows).in_table_order()
+        actions, table = _joined(blocks, self.actions or names or None, log)
+        last = np.full((log.n_episodes, table.shape[1]), np.nan)
+        last[known] = table[log.n_steps :]
+        policy = RowPolicy(table[: log.n_steps], actions, last if known.size else None)
+        return policy.made_for(log._table_rows).in_table_order()
 
     def _block(self, x: FloatArray, log: Trajectories, first: int | None, names: list[Any]) -> AnyArray:
         """What f says of some rows, from row `first` on; None for what follows cut episodes.
@@ -355,14 +345,22 @@ class FeaturePolicy:
         """
         where = "what follows cut episodes" if first is None else _rows(log, first, len(x))
         try:
-            found = self.f(x.copy())  # it may write to what it is given
+            returned = self.f(x.copy())  # it may write to what it is given
         except Exception as error:
             raise PolicyError(
                 f"{self!r} failed on {where}{self._culprit(x, log, first)}: {type(error).__name__}: "
                 f"{str(error).rstrip('.')}.",
                 fix=f"It gets a matrix of features, one row for each step. {ONE_BY_ONE}",
             ) from error
-        answer = self._as_array(found, where)
+        try:
+            answer = as_numpy(returned)
+        except ValueError:  # rows of different lengths
+            width, odd, length = first_odd_row(returned)
+            raise PolicyError(
+                f"{self!r} must return as many columns for every row; for {where} the first row has {width} "
+                f"and row number {odd} of them has {length}.",
+                fix="Return a probability for each action in every row, 0 for one that is never taken.",
+            ) from None
         if answer.ndim not in (1, 2) or len(answer) != len(x):
             raise PolicyError(
                 f"{self!r} must return (m, A) probabilities or (m,) actions for (m, d) features; for "
@@ -373,24 +371,13 @@ class FeaturePolicy:
         if answer.ndim == 1:
             self._check_chosen(answer, at)
             return answer
-        answer = self._in_order(answer, found, log, names, where)
+        answer = self._in_order(answer, column_names(returned), log, names, where)
         self._check_width(answer, log, names)
         answer = self._as_numbers(answer, where)
         if first is not None:
-            labels = _objects(self.actions or names) if self.actions or names else log.action_labels
+            labels = objects(self.actions or names) if self.actions or names else log.action_labels
             check_distributions(answer, at, labels)
         return answer
-
-    def _as_array(self, found: Any, where: str) -> AnyArray:
-        try:
-            return as_numpy(found)
-        except ValueError:  # rows of different lengths
-            width, odd, other = first_odd_row(found)
-            raise PolicyError(
-                f"{self!r} must return as many columns for every row; for {where} the first row has {width} "
-                f"and row number {odd} of them has {other}.",
-                fix="Return a probability for each action in every row, 0 for one that is never taken.",
-            ) from None
 
     def _check_chosen(self, chosen: AnyArray, where: Callable[[int], str]) -> None:
         """Refuse rows without an action, and what cannot be one."""
@@ -403,10 +390,9 @@ class FeaturePolicy:
                 )
 
     def _in_order(
-        self, answer: AnyArray, found: Any, log: Trajectories, names: list[Any], where: str
+        self, answer: AnyArray, own: list[Any] | None, log: Trajectories, names: list[Any], where: str
     ) -> AnyArray:
-        """The columns in one order for all rows: that of `actions`, or that of the first frame."""
-        own = column_names(found)
+        """The columns, called `own`, in one order for all rows: that of `actions`, or of the first frame."""
         if own is None:
             return answer
         own = _as_written(own, log.action_labels.tolist() if self.actions is None else self.actions)
@@ -470,12 +456,12 @@ class FeaturePolicy:
         return False
 
 
-def as_numpy(found: Any) -> AnyArray:
+def as_numpy(returned: Any) -> AnyArray:
     """What a function returned, as an array, labels as they are; a tensor with gradients lets go of them."""
-    if hasattr(found, "detach"):
-        found = found.detach().cpu().numpy()
-    array = np.asarray(unmasked(found))
-    return as_column(found, "action") if array.ndim == 1 and isinstance(found, list | tuple) else array
+    if hasattr(returned, "detach"):
+        returned = returned.detach().cpu().numpy()
+    array = np.asarray(unmasked(returned))
+    return as_column(returned, "action") if array.ndim == 1 and isinstance(returned, list | tuple) else array
 
 
 def classes_of(model: Any, name: str) -> list[Any]:
@@ -497,10 +483,10 @@ def classes_of(model: Any, name: str) -> list[Any]:
     return [plain(label) for label in (classes if isinstance(classes, list | tuple) else as_numpy(classes))]
 
 
-def column_names(found: Any) -> list[Any] | None:
+def column_names(table: Any) -> list[Any] | None:
     """The names of a frame's columns; None of an array, and of a frame that merely numbers its columns."""
-    own = getattr(found, "column_names", getattr(found, "columns", None))  # the former in pyarrow
-    if own is None or callable(own) or not hasattr(found, "shape"):
+    own = getattr(table, "column_names", getattr(table, "columns", None))  # the former in pyarrow
+    if own is None or callable(own) or not hasattr(table, "shape"):
         return None
     names = [plain(name) for name in own]
     return None if names in ([*range(len(names))], [f"column_{j}" for j in range(len(names))]) else names
@@ -523,27 +509,13 @@ def _joined(
         )
     if blocks[0].ndim == 2:
         return actions, np.concatenate(blocks)
-    return one_hot(joined(blocks), actions, log)
-
-
-def one_hot(
-    chosen: AnyArray, actions: Sequence[Any] | None, log: Trajectories
-) -> tuple[list[Any], FloatArray]:
-    """Labels of actions as probabilities: 1 for the chosen one. Actions that the log lacks are kept."""
+    # One label a row: probability 1 for the chosen action. Actions that the log lacks are kept.
     known = list(dict.fromkeys([*(log.action_labels.tolist() if actions is None else actions)]))
     index = {label: j for j, label in enumerate(known)}
-    codes = [index.setdefault(label, len(index)) for label in chosen.tolist()]
+    codes = [index.setdefault(label, len(index)) for label in joined(blocks).tolist()]
     table: FloatArray = np.zeros((len(codes), len(index)))
     table[np.arange(len(codes)), codes] = 1.0
     return list(index), table
-
-
-def _objects(labels: Sequence[Any] | None) -> AnyArray | None:
-    if labels is None:
-        return None
-    column = np.empty(len(labels), dtype=object)
-    column[:] = list(labels)
-    return column
 
 
 def _rows(log: Trajectories, first: int, count: int) -> str:

@@ -1,7 +1,12 @@
-"""Trajectories: how a log of episodes is made, and made anew with something changed.
+"""Trajectories: a log of episodes, as flat columns and offsets.
 
-What it holds is in `flat_episodes`. An episode ends by termination (the task is over) or by truncation (the
-log stops); the two are kept apart because a model must not learn that the task ends where only the log does.
+Episode i is the rows `offsets[i]:offsets[i + 1]` of every column, so episodes of any length stand side by
+side without padding. An episode ends by termination (the task is over) or by truncation (the log stops); the
+two are kept apart because a model must not learn that the task ends where only the log does.
+
+`read` sorts rows by episode and step, and users have what they give row by row beside their table. So a log
+remembers the order of its table (`TableRows`), also when some of its episodes are selected, and what is given
+is matched by it.
 """
 
 from __future__ import annotations
@@ -17,343 +22,33 @@ import numpy as np
 import numpy.typing as npt
 
 from deadweight.errors import DataError, assume
-from deadweight.log.checks import (
-    Cuts,
-    check_offsets,
-    check_terminated,
-    checked_time_limit,
-    limit_by_flags,
-    within_limit,
-)
 from deadweight.log.columns import (
+    Cuts,
     Discounting,
     Features,
     Standing,
     check_length,
+    check_offsets,
+    check_terminated,
     checked_durations,
     checked_ids,
     checked_probabilities,
     checked_rewards,
+    checked_time_limit,
     features_of_steps,
     last_successors,
+    limit_by_flags,
+    within_limit,
 )
-from deadweight.log.labels import Labelled, as_column, encode, joined, plain
+from deadweight.log.labels import Labelled, as_column, encode, joined, objects, plain
 from deadweight.tools.arithmetic import apart, frozen, sums_by
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray, Labels
 
-# --------------------------------------------------------------------------------------------------------
-# Where the steps of a log stand in the table that it was read from.
-#
-# `read` sorts rows by episode and step, and users have what they give row by row beside their table. So a log
-# remembers the table's order, also when some of its episodes are selected, and what is given is matched by
-# it.
-
-
-@dataclass(frozen=True, eq=False)
-class TableRows:
-    """The rows of a table that the steps of a log are, and the episodes that its episodes are.
-
-    Attributes:
-      rows: (steps,) row of the table, from 0.
-      episodes: (n,) number among the episodes of the whole table, in the order in which `read` has them.
-      n_rows, n_episodes: of the whole table.
-    """
-
-    rows: IntArray
-    episodes: IntArray
-    n_rows: int
-    n_episodes: int
-
-    @classmethod
-    def whole(cls, rows: IntArray, n_rows: int, n_episodes: int) -> TableRows:
-        """Those of a log as it was read: all rows of its table, or those that were not left out."""
-        return cls(frozen(rows), frozen(np.arange(n_episodes)), n_rows, n_episodes)
-
-    @property
-    def order(self) -> tuple[IntArray, IntArray]:
-        """The steps and the episodes of the log, sorted as in the table."""
-        return np.argsort(self.rows, kind="stable"), np.argsort(self.episodes, kind="stable")
-
-    def select(self, steps: IntArray, episodes: IntArray) -> TableRows:
-        """Those of some episodes, whose steps these are."""
-        rows, numbers = frozen(self.rows[steps]), frozen(self.episodes[episodes])
-        return TableRows(rows, numbers, self.n_rows, self.n_episodes)
-
-
-def places(wanted: IntArray, total: int, length: int) -> IntArray | None:
-    """Where each of some rows is found in what was given for so many; None where the length fits neither.
-
-    What has a row for each of the `total` of the whole is taken by number; what has a row for each of those
-    that are wanted has them in the order of their numbers.
-
-    >>> wanted = np.array([5, 2, 3])
-    >>> places(wanted, 9, 9).tolist(), places(wanted, 9, 3).tolist(), places(wanted, 9, 4)
-    ([5, 2, 3], [2, 0, 1], None)
-    """
-    if length == total:
-        return wanted
-    return _ranks(wanted) if length == len(wanted) else None
-
-
-def places_among(wanted: IntArray, own: IntArray) -> IntArray | None:
-    """Where each of some rows is found among those that something was made for; None where one is not.
-
-    A row that it has several times, from an episode that was selected twice, fits only the same selection.
-
-    >>> places_among(np.array([5, 2]), np.array([2, 3, 5])).tolist()
-    [2, 0]
-    >>> places_among(np.array([5, 5, 2]), np.array([2, 5, 5])).tolist()
-    [1, 2, 0]
-    >>> places_among(np.array([5, 2]), np.array([2, 3, 4])) is None
-    True
-    """
-    order = np.argsort(own, kind="stable")
-    ordered = own[order]
-    if np.array_equal(ordered, np.sort(wanted)):
-        return np.asarray(order[_ranks(wanted)])
-    at = np.minimum(np.searchsorted(ordered, wanted), len(ordered) - 1)
-    fits = np.array_equal(ordered[at], wanted) and bool((ordered[1:] > ordered[:-1]).all())
-    return np.asarray(order[at]) if fits else None
-
-
-def _ranks(numbers: IntArray) -> IntArray:
-    ranks = np.empty_like(numbers)
-    ranks[np.argsort(numbers, kind="stable")] = np.arange(len(numbers))
-    return ranks
-
-
-# --------------------------------------------------------------------------------------------------------
-# Episodes as flat columns and offsets: what a log holds, and what can be read off it.
-#
-# Episode i is the rows `offsets[i]:offsets[i + 1]` of every column, so episodes of any length stand side by
-# side without padding. `Trajectories` makes them.
-
 NO_POLICIES: Mapping[str, Any] = MappingProxyType({})
-
-
-class FlatEpisodes(Labelled):
-    """The columns of a log, one entry for each step or an episode, and views of them."""
-
-    states: IntArray
-    actions: IntArray
-    rewards: FloatArray
-    offsets: IntArray
-    propensities: FloatArray | None
-    target_probs: FloatArray | None
-    durations: FloatArray | None
-    terminated: BoolArray
-    behaviour_ids: Labels | None
-    time_limit: int | None
-    has_states: bool
-    has_next_states: bool
-    discounting: Discounting | None = None
-    _policies: Mapping[str, Any] = NO_POLICIES  # in the order of the steps
-    _table_rows: TableRows | None = None
-    _last_successor: IntArray
-    _described: Features | None
-
-    # --- sizes ---------------------------------------------------------------------------------------
-
-    @property
-    def n_episodes(self) -> int:
-        """Number of episodes."""
-        return len(self.offsets) - 1
-
-    @property
-    def n_steps(self) -> int:
-        """Number of steps in all episodes."""
-        return int(self.offsets[-1])
-
-    @cached_property
-    def lengths(self) -> IntArray:
-        """(n,) steps of each episode."""
-        lengths: IntArray = frozen(np.diff(self.offsets))
-        return lengths
-
-    @property
-    def horizon(self) -> int:
-        """Steps of the longest episode."""
-        return int(self.lengths.max())
-
-    @property
-    def cuts(self) -> Cuts:
-        """Where the episodes stop that were cut."""
-        return Cuts.of(self.lengths[~self.terminated])
-
-    def limit_by_flags(self, said: int | None, tell: Callable[[str], None]) -> int | None:
-        """The time limit if the log has flags; see `deadweight.log.checks.limit_by_flags`."""
-        return limit_by_flags(said, self.cuts, self.horizon, tell)
-
-    @property
-    def n_cut_early(self) -> int:
-        """Number of episodes that were cut elsewhere than at the time limit."""
-        cut: BoolArray = ~self.terminated
-        if self.time_limit is not None:
-            cut = cut & (self.lengths != self.time_limit)
-        return int(np.count_nonzero(cut))
-
-    # --- the table it was read from --------------------------------------------------------------------
-
-    @property
-    def rows(self) -> IntArray | None:
-        """(steps,) the row of the user's table, from 0, that each step came from; None without a table.
-
-        `read` sorts rows by episode and step, and this is the way back: `column[log.rows]` is a column of the
-        table in the order of `log.actions` and all other arrays of the log. What is given row by row, as a
-        `RowPolicy`, a frame or an array of probabilities, `GivenQ` or one flag for each step, is in the order
-        of the table. Several files count on from one to the next, in the order of their names.
-        """
-        return None if self._table_rows is None else self._table_rows.rows
-
-    @property
-    def order_of_rows(self) -> TableRows:
-        """What is given row by row is matched by: rows of the table; without one, the log's own."""
-        return self._table_rows or TableRows.whole(np.arange(self.n_steps), self.n_steps, self.n_episodes)
-
-    @property
-    def policies(self) -> Mapping[str, Any]:
-        """Policies that came with a table row by row, in its order: "pi_e", "pi_b" -> `RowPolicy`."""
-        return {name: one.in_table_order() for name, one in self._policies.items()}
-
-    # --- features -------------------------------------------------------------------------------------
-
-    @property
-    def features(self) -> FloatArray | None:
-        """(steps, d) what describes the state of each step; None where the log has labels only."""
-        return None if self._described is None else self._described.values
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """(d,) names of the features."""
-        return () if self._described is None else self._described.names
-
-    @property
-    def last_features(self) -> FloatArray | None:
-        """(n, d) what follows each episode's last step; NaN where it is unknown."""
-        return None if self._described is None else self._described.last
-
-    # --- views ---------------------------------------------------------------------------------------
-
-    @cached_property
-    def next_states(self) -> IntArray:
-        """(steps,) the state after each step; -1 where the task ended or the log does not say."""
-        following: IntArray = np.empty(self.n_steps, dtype=np.int64)
-        following[:-1] = self.states[1:]
-        following[self.offsets[1:] - 1] = self._last_successor
-        following.flags.writeable = False
-        return following
-
-    @property
-    def ends(self) -> tuple[IntArray, BoolArray]:
-        """(n,) each episode's last successor, -1 where there is none, and whether it terminated."""
-        return self._last_successor, self.terminated
-
-    @cached_property
-    def start_states(self) -> IntArray:
-        """(n,) first state of each episode."""
-        starts: IntArray = frozen(self.states[self.offsets[:-1]])
-        return starts
-
-    @cached_property
-    def visits(self) -> FloatArray:
-        """(S,) number of steps in each state."""
-        visits: FloatArray = frozen(sums_by(self.states, size=len(self.state_labels)))
-        return visits
-
-    def where(self, row: int) -> str:
-        """'episode i, step t (row k)' for messages, with the row of the table where there is one."""
-        episode = int(np.searchsorted(self.offsets, row, side="right")) - 1
-        of_table = row if self.rows is None else int(self.rows[row])
-        return f"episode {episode}, step {row - int(self.offsets[episode])} (row {of_table})"
-
-    def __iter__(self) -> Iterator[list[tuple[Any, Any, float]]]:
-        """Episodes as lists of (state label, action label, reward); without labels, of (features, ...)."""
-        for lo, hi in zip(self.offsets[:-1], self.offsets[1:], strict=True):
-            yield [
-                (self._state_of(row), plain(self.action_labels[self.actions[row]]), float(self.rewards[row]))
-                for row in range(lo, hi)
-            ]
-
-    def _state_of(self, row: int) -> Any:
-        if self.has_states or self._described is None:
-            return plain(self.state_labels[self.states[row]])
-        return tuple(self._described.values[row].tolist())
-
-    def __len__(self) -> int:
-        return self.n_episodes
-
-    def __repr__(self) -> str:
-        cut = int((~self.terminated).sum())
-        return (
-            f"Trajectories({self.n_episodes:,} episodes, {self.n_steps:,} steps, longest {self.horizon:,}, "
-            f"{self._states_in_words()}, {self.n_actions:,} actions"
-            + (f", {cut:,} truncated" if cut else "")
-            + ("" if self.propensities is None else ", propensities logged")
-            + ")"
-        )
-
-    def _states_in_words(self) -> str:
-        width = len(self.feature_names)
-        counted = [f"{self.n_states:,} states"] if self.has_states else []
-        counted += [f"{width:,} feature{'s' if width > 1 else ''}"] if width else []
-        return ", ".join(counted) or "states by row"
-
-
-# --------------------------------------------------------------------------------------------------------
-# Episodes as nested lists: flat columns of them, as `Trajectories` takes them.
-
 Nested = Sequence[Sequence[tuple[Any, Any, float]]]
 
 
-def flat_columns(
-    episodes: Nested,
-    next_states: Sequence[Sequence[Any]] | None,
-    propensities: Sequence[Sequence[float]] | None,
-) -> dict[str, Any]:
-    """Lists of (state, action, reward), one list an episode, as arguments of `Trajectories`."""
-    if len(episodes) == 0:
-        raise DataError("A log needs at least one episode; found none.", fix="Pass a list of episodes.")
-    lengths = [len(episode) for episode in episodes]
-    for name, nested in (("next_states", next_states), ("propensities", propensities)):
-        if nested is not None and [len(one) for one in nested] != lengths:
-            raise DataError(
-                f"{name} must be a list of lists with one entry for each step, like the episodes.",
-                fix=f"Give {name} the same nesting as the episodes.",
-            )
-    _check_steps(episodes)
-    steps = [step for episode in episodes for step in episode]
-    return {
-        "states": as_column([step[0] for step in steps], "state"),
-        "actions": as_column([step[1] for step in steps], "action"),
-        "rewards": np.array([step[2] for step in steps], dtype=object),
-        "offsets": np.concatenate([[0], np.cumsum(lengths)]),
-        "propensities": None if propensities is None else [p for one in propensities for p in one],
-        "next_states": None if next_states is None else _flatten_labels(next_states),
-    }
-
-
-def _check_steps(episodes: Nested) -> None:
-    for i, episode in enumerate(episodes):
-        for t, step in enumerate(episode):
-            if not isinstance(step, (tuple, list, np.ndarray)) or len(step) != 3:
-                raise DataError(
-                    f"A step must be (state, action, reward); found {step!r} in episode {i}, step {t}.",
-                    fix="Propensities and next states have arguments of their own.",
-                )
-
-
-def _flatten_labels(nested: Sequence[Sequence[Any]]) -> AnyArray:
-    """A column of labels in which None marks what is unknown, whatever the other labels are."""
-    flat = [label for one in nested for label in one]
-    column = np.empty(len(flat), dtype=object)
-    column[:] = flat
-    return column
-
-
-# --------------------------------------------------------------------------------------------------------
-
-
-class Trajectories(FlatEpisodes):
+class Trajectories(Labelled):
     """A log of episodes, immutable: it copies the arrays that it is given, and hands out read-only ones.
 
     Args:
@@ -384,6 +79,24 @@ class Trajectories(FlatEpisodes):
       >>> Trajectories(None, [1, 0, 1], [0.0, 1.0, 5.0], [0, 2, 3], features=[[0.5], [0.1], [0.7]])
       Trajectories(2 episodes, 3 steps, longest 2, 1 feature, 2 actions)
     """
+
+    states: IntArray
+    actions: IntArray
+    rewards: FloatArray
+    offsets: IntArray
+    propensities: FloatArray | None
+    target_probs: FloatArray | None
+    durations: FloatArray | None
+    terminated: BoolArray
+    behaviour_ids: Labels | None
+    time_limit: int | None
+    has_states: bool
+    has_next_states: bool
+    discounting: Discounting | None = None
+    _policies: Mapping[str, Any] = NO_POLICIES  # in the order of the steps
+    _table_rows: TableRows | None = None
+    _last_successor: IntArray
+    _described: Features | None
 
     def __init__(
         self,
@@ -510,7 +223,7 @@ class Trajectories(FlatEpisodes):
         discounting: Discounting | None = None,
         table_rows: TableRows | None = None,
     ) -> Trajectories:
-        """From columns that have been checked and encoded before; nothing is looked at again."""
+        """The log of columns that have been checked and encoded before; nothing is looked at again."""
         log = object.__new__(cls)
         log.states, log.actions, log.rewards = frozen(states), frozen(actions), frozen(rewards)
         log.offsets, log.terminated = frozen(offsets), frozen(terminated)
@@ -536,10 +249,9 @@ class Trajectories(FlatEpisodes):
         >>> log.by_row().states
         array([0, 1])
         """
-        other = copy(self)
+        other = self._changed(has_states=False)
         for cached in ("next_states", "start_states", "visits"):
             vars(other).pop(cached, None)
-        other.has_states = False
         nowhere = np.zeros(self.n_episodes, dtype=bool)
         if known_last is None:
             known_last = nowhere if self._described is None else self._described.known_last
@@ -557,31 +269,25 @@ class Trajectories(FlatEpisodes):
         lengths = self.lengths[chosen]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         rows = np.repeat(self.offsets[chosen] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        other = self._changed(offsets=frozen(offsets))
+        for cached in ("lengths", "next_states", "start_states", "visits"):
+            vars(other).pop(cached, None)
+        by_step = ("states", "actions", "rewards", "propensities", "target_probs", "durations")
+        by_episode = ("terminated", "behaviour_ids", "_last_successor")
+        for names, index in ((by_step, rows), (by_episode, chosen)):
+            columns = {name: getattr(self, name) for name in names}
+            vars(other).update({k: None if v is None else frozen(v[index]) for k, v in columns.items()})
+        other._described = None if self._described is None else self._described.select(rows, chosen)
+        other._table_rows = None if self._table_rows is None else self._table_rows.select(rows, chosen)
+        other._policies = {name: policy.select(rows, chosen) for name, policy in self._policies.items()}
+        other.discounting = None if self.discounting is None else self.discounting.select(rows)
+        return other
 
-        def rows_of(column: FloatArray | None) -> FloatArray | None:
-            return None if column is None else column[rows]
-
-        return Trajectories._from_codes(
-            self.states[rows],
-            self.actions[rows],
-            self.rewards[rows],
-            offsets,
-            state_labels=self.state_labels,
-            action_labels=self.action_labels,
-            propensities=rows_of(self.propensities),
-            target_probs=rows_of(self.target_probs),
-            terminated=self.terminated[chosen],
-            last_successor=self._last_successor[chosen],
-            has_next_states=self.has_next_states,
-            time_limit=self.time_limit,
-            has_states=self.has_states,
-            described=None if self._described is None else self._described.select(rows, chosen),
-            behaviour_ids=None if self.behaviour_ids is None else self.behaviour_ids[chosen],
-            policies={name: one.select(rows, chosen) for name, one in self._policies.items()},
-            durations=rows_of(self.durations),
-            discounting=None if self.discounting is None else self.discounting.select(rows),
-            table_rows=None if self._table_rows is None else self._table_rows.select(rows, chosen),
-        )
+    def _changed(self, **attributes: Any) -> Trajectories:
+        """A copy of the log with other attributes."""
+        other = copy(self)
+        vars(other).update(attributes)
+        return other
 
     def in_time(self, gamma: float) -> tuple[Trajectories, float]:
         """The log, by its durations if it has any and they matter, and the discount that is left to apply."""
@@ -612,10 +318,8 @@ class Trajectories(FlatEpisodes):
         return self._counted_by(counted.standing_for(standing))
 
     def _counted_by(self, discounting: Discounting) -> Trajectories:
-        other = copy(self)
-        other.discounting = discounting
-        other.rewards = frozen(discounting.rewards * discounting.before)
-        return other
+        rewards = frozen(discounting.rewards * discounting.before)
+        return self._changed(discounting=discounting, rewards=rewards)
 
     def with_propensities(self, propensities: npt.ArrayLike) -> Trajectories:
         """The same log with these probabilities of the logged actions, one a step in the order of `actions`.
@@ -626,12 +330,9 @@ class Trajectories(FlatEpisodes):
         >>> log.with_propensities([0.25, 0.75]).propensities
         array([0.25, 0.75])
         """
-        other = copy(self)
-        other.propensities = checked_probabilities(
-            propensities, "behaviour_prob", self.n_steps, True, self.where
-        )
-        other._policies = {name: one for name, one in self._policies.items() if name != "pi_b"}
-        return other
+        column = checked_probabilities(propensities, "behaviour_prob", self.n_steps, True, self.where)
+        policies = {name: policy for name, policy in self._policies.items() if name != "pi_b"}
+        return self._changed(propensities=column, _policies=policies)
 
     def with_time_limit(self, steps: int, *, says_ends: bool = False) -> Trajectories:
         """The same log, in which episodes of exactly so many steps were cut by a time limit.
@@ -647,21 +348,18 @@ class Trajectories(FlatEpisodes):
         limit = checked_time_limit(steps)
         if says_ends:
             return self._limited_to(self.limit_by_flags(limit, assume))
-        other = self._limited_to(limit)
-        other.terminated = frozen(self.terminated & within_limit(self.lengths, limit))
-        return other
+        ended = frozen(self.terminated & within_limit(self.lengths, limit))
+        return self._changed(time_limit=limit, terminated=ended)
 
     def _limited_to(self, limit: int | None) -> Trajectories:
-        """The same log with a limit that is known to fit its flags, or those of the log it is part of."""
-        other = copy(self)
-        other.time_limit = limit
-        return other
+        """The log with a limit that is known to fit its flags, or those of the log it is part of."""
+        return self._changed(time_limit=limit)
 
     def without_ends(self) -> Trajectories:
         """The same log before its time limit is known: it refuses to say how its episodes end."""
-        other = object.__new__(EndsOpen)
-        vars(other).update(vars(self))
-        return other
+        log = object.__new__(EndsOpen)
+        vars(log).update(vars(self))
+        return log
 
     def with_remainder(self, amount: float) -> Trajectories:
         """The same log, in which the last step of every cut episode earned this much more.
@@ -672,19 +370,153 @@ class Trajectories(FlatEpisodes):
         >>> log.with_remainder(5.0).rewards
         array([6., 2.])
         """
-        other, rewards = copy(self), self.rewards.copy()
+        rewards = self.rewards.copy()
         rewards[(self.offsets[1:] - 1)[~self.terminated]] += amount
-        other.rewards = frozen(rewards)
-        return other
+        return self._changed(rewards=frozen(rewards))
 
     def split(self, parts: int) -> list[Trajectories]:
         """The log cut into at most `parts` runs of whole episodes of about equal number."""
         cuts = np.array_split(np.arange(self.n_episodes), min(parts, self.n_episodes))
         return [self.select(cut) for cut in cuts]
 
+    @property
+    def n_episodes(self) -> int:
+        """Number of episodes."""
+        return len(self.offsets) - 1
+
+    @property
+    def n_steps(self) -> int:
+        """Number of steps in all episodes."""
+        return int(self.offsets[-1])
+
+    @cached_property
+    def lengths(self) -> IntArray:
+        """(n,) steps of each episode."""
+        return np.asarray(frozen(np.diff(self.offsets)))
+
+    @property
+    def horizon(self) -> int:
+        """Steps of the longest episode."""
+        return int(self.lengths.max())
+
+    @property
+    def cuts(self) -> Cuts:
+        """Where the episodes stop that were cut."""
+        return Cuts.of(self.lengths[~self.terminated])
+
+    def limit_by_flags(self, said: int | None, tell: Callable[[str], None]) -> int | None:
+        """The time limit if the log has flags; see `deadweight.log.columns.limit_by_flags`."""
+        return limit_by_flags(said, self.cuts, self.horizon, tell)
+
+    @property
+    def n_cut_early(self) -> int:
+        """Number of episodes that were cut elsewhere than at the time limit."""
+        cut: BoolArray = ~self.terminated
+        if self.time_limit is not None:
+            cut = cut & (self.lengths != self.time_limit)
+        return int(np.count_nonzero(cut))
+
+    @property
+    def rows(self) -> IntArray | None:
+        """(steps,) the row of the user's table, from 0, that each step came from; None without a table.
+
+        `read` sorts rows by episode and step, and this is the way back: `column[log.rows]` is a column of the
+        table in the order of `log.actions` and all other arrays of the log. What is given row by row, as a
+        `RowPolicy`, a frame or an array of probabilities, `GivenQ` or one flag for each step, is in the order
+        of the table. Several files count on from one to the next, in the order of their names.
+        """
+        return None if self._table_rows is None else self._table_rows.rows
+
+    @property
+    def order_of_rows(self) -> TableRows:
+        """The rows by which what is given row by row is matched: the table's, or the log's without one."""
+        return self._table_rows or TableRows.whole(np.arange(self.n_steps), self.n_steps, self.n_episodes)
+
+    @property
+    def policies(self) -> Mapping[str, Any]:
+        """Policies that came with a table row by row, in its order: "pi_e", "pi_b" -> `RowPolicy`."""
+        return {name: policy.in_table_order() for name, policy in self._policies.items()}
+
+    @property
+    def features(self) -> FloatArray | None:
+        """(steps, d) what describes the state of each step; None where the log has labels only."""
+        return None if self._described is None else self._described.values
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """(d,) names of the features."""
+        return () if self._described is None else self._described.names
+
+    @property
+    def last_features(self) -> FloatArray | None:
+        """(n, d) what follows each episode's last step; NaN where it is unknown."""
+        return None if self._described is None else self._described.last
+
+    @cached_property
+    def next_states(self) -> IntArray:
+        """(steps,) the state after each step; -1 where the task ended or the log does not say."""
+        following: IntArray = np.empty(self.n_steps, dtype=np.int64)
+        following[:-1] = self.states[1:]
+        following[self.offsets[1:] - 1] = self._last_successor
+        following.flags.writeable = False
+        return following
+
+    @property
+    def ends(self) -> tuple[IntArray, BoolArray]:
+        """(n,) each episode's last successor, -1 where there is none, and whether it terminated."""
+        return self._last_successor, self.terminated
+
+    @cached_property
+    def start_states(self) -> IntArray:
+        """(n,) first state of each episode."""
+        return np.asarray(frozen(self.states[self.offsets[:-1]]))
+
+    @cached_property
+    def visits(self) -> FloatArray:
+        """(S,) number of steps in each state."""
+        return np.asarray(frozen(sums_by(self.states, size=len(self.state_labels))))
+
+    def where(self, row: int) -> str:
+        """'episode i, step t (row k)' for messages, with the row of the table where there is one."""
+        episode = int(np.searchsorted(self.offsets, row, side="right")) - 1
+        of_table = row if self.rows is None else int(self.rows[row])
+        return f"episode {episode}, step {row - int(self.offsets[episode])} (row {of_table})"
+
+    def __iter__(self) -> Iterator[list[tuple[Any, Any, float]]]:
+        """Episodes as lists of (state label, action label, reward); without labels, of (features, ...)."""
+        for lo, hi in zip(self.offsets[:-1], self.offsets[1:], strict=True):
+            yield [
+                (self._state_of(row), plain(self.action_labels[self.actions[row]]), float(self.rewards[row]))
+                for row in range(lo, hi)
+            ]
+
+    def _state_of(self, row: int) -> Any:
+        if self.has_states or self._described is None:
+            return plain(self.state_labels[self.states[row]])
+        return tuple(self._described.values[row].tolist())
+
+    def __len__(self) -> int:
+        return self.n_episodes
+
+    def __repr__(self) -> str:
+        cut = int((~self.terminated).sum())
+        return (
+            f"Trajectories({self.n_episodes:,} episodes, {self.n_steps:,} steps, longest {self.horizon:,}, "
+            f"{self._states_in_words()}, {self.n_actions:,} actions"
+            + (f", {cut:,} truncated" if cut else "")
+            + ("" if self.propensities is None else ", propensities logged")
+            + ")"
+        )
+
+    def _states_in_words(self) -> str:
+        width = len(self.feature_names)
+        counted = [f"{self.n_states:,} states"] if self.has_states else []
+        counted += [f"{width:,} feature{'s' if width > 1 else ''}"] if width else []
+        return ", ".join(counted) or "states by row"
+
 
 class EndsUnknownError(LookupError):
-    """How the episodes of a log end was asked before it was settled whether a time limit cut them."""
+    """Raised by a log that is asked how its episodes end before it is settled whether a limit cut them."""
 
 
 class EndsOpen(Trajectories):
@@ -692,26 +524,117 @@ class EndsOpen(Trajectories):
 
     @property
     def terminated(self) -> BoolArray:  # type: ignore[override]
-        """Refused."""
+        """Not known yet."""
         raise EndsUnknownError("How the episodes of this log end is not settled yet.")
 
     @property
     def time_limit(self) -> int | None:  # type: ignore[override]
-        """Refused."""
+        """Not known yet."""
         raise EndsUnknownError("Whether this log has a time limit is not settled yet.")
 
 
-# --------------------------------------------------------------------------------------------------------
-# Which episode each row of a log in memory belongs to, and at which of its steps it was logged.
+@dataclass(frozen=True, eq=False)
+class TableRows:
+    """Where the steps and the episodes of a log stand in the table that it was read from.
+
+    Attributes:
+      rows: (steps,) row of the table, from 0.
+      episodes: (n,) number among the episodes of the whole table, in the order in which `read` has them.
+      n_rows, n_episodes: of the whole table.
+    """
+
+    rows: IntArray
+    episodes: IntArray
+    n_rows: int
+    n_episodes: int
+
+    @classmethod
+    def whole(cls, rows: IntArray, n_rows: int, n_episodes: int) -> TableRows:
+        """The rows of a log as it was read: all rows of its table, or those that were not left out."""
+        return cls(frozen(rows), frozen(np.arange(n_episodes)), n_rows, n_episodes)
+
+    @property
+    def order(self) -> tuple[IntArray, IntArray]:
+        """The steps and the episodes of the log, sorted as in the table."""
+        return np.argsort(self.rows, kind="stable"), np.argsort(self.episodes, kind="stable")
+
+    def select(self, steps: IntArray, episodes: IntArray) -> TableRows:
+        """The rows of some episodes, whose steps these are."""
+        rows, numbers = frozen(self.rows[steps]), frozen(self.episodes[episodes])
+        return TableRows(rows, numbers, self.n_rows, self.n_episodes)
+
+
+def places(wanted: IntArray, total: int, length: int) -> IntArray | None:
+    """Where each of some rows is found in what was given for so many; None where the length fits neither.
+
+    What has a row for each of the `total` of the whole is taken by number; what has a row for each of those
+    that are wanted has them in the order of their numbers.
+    """
+    if length == total:
+        return wanted
+    return _ranks(wanted) if length == len(wanted) else None
+
+
+def places_among(wanted: IntArray, given: IntArray) -> IntArray | None:
+    """Where each wanted row is found among the given ones; None where one is not.
+
+    Rows that are given several times, from an episode that was selected twice, fit only the same selection.
+    """
+    order = np.argsort(given, kind="stable")
+    ordered = given[order]
+    if np.array_equal(ordered, np.sort(wanted)):
+        return np.asarray(order[_ranks(wanted)])
+    at = np.minimum(np.searchsorted(ordered, wanted), len(ordered) - 1)
+    fits = np.array_equal(ordered[at], wanted) and bool((ordered[1:] > ordered[:-1]).all())
+    return np.asarray(order[at]) if fits else None
+
+
+def _ranks(numbers: IntArray) -> IntArray:
+    ranks = np.empty_like(numbers)
+    ranks[np.argsort(numbers, kind="stable")] = np.arange(len(numbers))
+    return ranks
+
+
+def flat_columns(
+    episodes: Nested,
+    next_states: Sequence[Sequence[Any]] | None,
+    propensities: Sequence[Sequence[float]] | None,
+) -> dict[str, Any]:
+    """Lists of (state, action, reward), one list an episode, as arguments of `Trajectories`."""
+    if len(episodes) == 0:
+        raise DataError("A log needs at least one episode; found none.", fix="Pass a list of episodes.")
+    lengths = [len(episode) for episode in episodes]
+    for name, nested in (("next_states", next_states), ("propensities", propensities)):
+        if nested is not None and [len(row) for row in nested] != lengths:
+            raise DataError(
+                f"{name} must be a list of lists with one entry for each step, like the episodes.",
+                fix=f"Give {name} the same nesting as the episodes.",
+            )
+    _check_steps(episodes)
+    steps = [step for episode in episodes for step in episode]
+    return {
+        "states": as_column([step[0] for step in steps], "state"),
+        "actions": as_column([step[1] for step in steps], "action"),
+        "rewards": np.array([step[2] for step in steps], dtype=object),
+        "offsets": np.concatenate([[0], np.cumsum(lengths)]),
+        "propensities": None if propensities is None else [p for row in propensities for p in row],
+        # Objects, so that None marks what is unknown, whatever the other labels are.
+        "next_states": None if next_states is None else objects(s for row in next_states for s in row),
+    }
+
+
+def _check_steps(episodes: Nested) -> None:
+    for i, episode in enumerate(episodes):
+        for t, step in enumerate(episode):
+            if not isinstance(step, (tuple, list, np.ndarray)) or len(step) != 3:
+                raise DataError(
+                    f"A step must be (state, action, reward); found {step!r} in episode {i}, step {t}.",
+                    fix="Propensities and next states have arguments of their own.",
+                )
 
 
 def episode_of_rows(log: Trajectories) -> IntArray:
-    """(steps,) the number of each row's episode.
-
-    >>> log = Trajectories.from_episodes([[(0, 0, 1.0), (1, 0, 0.0)], [(0, 1, 3.0)]])
-    >>> episode_of_rows(log).tolist(), step_of_rows(log).tolist()
-    ([0, 0, 1], [0, 1, 0])
-    """
+    """(steps,) the number of each row's episode."""
     return np.repeat(np.arange(log.n_episodes), log.lengths)
 
 

@@ -1,9 +1,24 @@
-"""The lift without a grid: a line on which the action decides only around the start.
+"""Worlds with features: simulated problems whose states are rows of numbers.
 
-The position is a number between -b and b. Within one step of the start the agent moves where it wants;
-everywhere else the lift carries it away from the start. Moves have length 1 and Gaussian noise. Each costs 1,
-and a bound pays its own coordinate. (In the lifts of the paper the action decides next to the bounds as well:
-with these policies the weights would then have no variance.)
+The continuous lift is a line on which the action decides only around the start: within one step of it the
+agent moves where it wants; everywhere else the lift carries it away. Positions are numbers between -b and b,
+moves have length 1 and Gaussian noise. Each costs 1, and a bound pays its own coordinate. (In the lifts of
+the paper the action decides next to the bounds as well: with these policies the weights would then have no
+variance.)
+
+Cart-pole has the equations of Gymnasium's CartPole-v1, for many carts at once: a cart on a rail is pushed
+left or right to keep a pole upright. Each step pays 1; the episode ends when the pole leans more than 12
+degrees or the cart leaves the rail.
+
+Navigation is a walk from the south-west corner of a square of side 10 to the north-east corner. The middle of
+the square, 3 <= y < 7, is a belt that runs north: on it the action is without effect. Steps have length 1 and
+Gaussian noise, walls stop them. Each costs 1, and the goal pays 10.
+
+The sepsis-like simulator has patients in six numbers, three treatments, and few moments at which they matter.
+Nothing in it is medical knowledge. Lactate falls by itself while it is low; above 2 fluids help, and below a
+mean arterial pressure of 65 vasopressors do; elsewhere treatments change next to nothing. Every step a
+patient may die, the more probably the higher the lactate and the lower the pressure, or be discharged when
+both are good. Discharge pays 1, death 0, and so does being still there at the horizon.
 """
 
 from __future__ import annotations
@@ -22,7 +37,7 @@ NEAR_START = 1.0
 
 @dataclass(frozen=True)
 class ContinuousLift:
-    """The world: see the module."""
+    """The line of the continuous lift."""
 
     bound: float
     noise: float
@@ -30,7 +45,7 @@ class ContinuousLift:
     action_names: tuple[str, ...] = ("left", "right")
 
     def start(self, episodes: int, rng: np.random.Generator) -> FloatArray:
-        """Around the middle."""
+        """(episodes, 1) positions around the middle."""
         return rng.uniform(-0.5, 0.5, (episodes, 1))
 
     def step(
@@ -75,12 +90,6 @@ def continuous_lift(bound: float = 6.0, noise: float = 0.3, horizon: int = 100) 
     return FeatureProblem(f"continuous lift {bound:g}", world, pi_e, pi_b, horizon)
 
 
-# --------------------------------------------------------------------------------------------------------
-# Cart-pole in numpy, many carts at once: the equations of Gymnasium's CartPole-v1.
-#
-# A cart on a rail is pushed left or right to keep a pole upright. Each step pays 1; the episode ends when
-# the pole leans more than 12 degrees or the cart leaves the rail.
-
 GRAVITY = 9.8
 POLE_MASS = 0.1
 TOTAL_MASS = 1.1
@@ -94,13 +103,13 @@ MOST_POSITION = 2.4
 
 @dataclass(frozen=True)
 class CartPole:
-    """The world: see the module."""
+    """The cart and its pole."""
 
     feature_names: tuple[str, ...] = ("position", "velocity", "angle", "spin")
     action_names: tuple[str, ...] = ("left", "right")
 
     def start(self, episodes: int, rng: np.random.Generator) -> FloatArray:
-        """Almost at rest."""
+        """(episodes, 4) states almost at rest."""
         return rng.uniform(-0.05, 0.05, (episodes, 4))
 
     def step(
@@ -134,13 +143,6 @@ def cart_pole(horizon: int = 100) -> FeatureProblem:
     return FeatureProblem("cart-pole", CartPole(), pi_e, pi_b, horizon)
 
 
-# --------------------------------------------------------------------------------------------------------
-# Navigation with a belt: a walk across a square whose middle carries the walker whatever it does.
-#
-# Walkers start in the south-west corner of a square of side 10 and want to reach the north-east corner. The
-# middle of the square, 3 <= y < 7, is a belt that runs north: on it the action is without effect. Steps have
-# length 1 and Gaussian noise, walls stop them. Each costs 1, and the goal pays 10.
-
 SIDE = 10.0
 BELT = (3.0, 7.0)
 GOAL = 7.5
@@ -151,14 +153,14 @@ MOVES = np.array([[0.0, 1.0], [1.0, 0.0], [0.0, -1.0], [-1.0, 0.0]])
 
 @dataclass(frozen=True)
 class Navigation:
-    """The world: see the module."""
+    """The square with its belt."""
 
     noise: float
     feature_names: tuple[str, ...] = ("x", "y")
     action_names: tuple[str, ...] = ("north", "east", "south", "west")
 
     def start(self, episodes: int, rng: np.random.Generator) -> FloatArray:
-        """In the south-west corner."""
+        """(episodes, 2) places in the south-west corner."""
         return rng.uniform(0.0, 2.0, (episodes, 2))
 
     def step(
@@ -190,14 +192,6 @@ def navigation(noise: float = 0.4, horizon: int = 30) -> FeatureProblem:
     return FeatureProblem("navigation with a belt", Navigation(float(noise)), pi_e, pi_b, horizon)
 
 
-# --------------------------------------------------------------------------------------------------------
-# A sepsis-like simulator: patients in six numbers, three treatments, and few moments at which they matter.
-#
-# Nothing in it is medical knowledge. Lactate falls by itself while it is low; above 2 fluids help, and below
-# a mean arterial pressure of 65 vasopressors do; elsewhere treatments change next to nothing. Every step a
-# patient may die, the more probably the higher the lactate and the lower the pressure, or be discharged when
-# both are good. Discharge pays 1, death 0, and so does being still there at the horizon.
-
 FEATURES = ("lactate", "map", "heart_rate", "oxygen", "creatinine", "age")
 FLUIDS, VASOPRESSOR = 1, 2
 HIGH_LACTATE = 2.0
@@ -206,13 +200,13 @@ LOW_PRESSURE = 65.0
 
 @dataclass(frozen=True)
 class SepsisLike:
-    """The world: see the module."""
+    """The patients."""
 
     feature_names: tuple[str, ...] = FEATURES
     action_names: tuple[str, ...] = ("watch", "fluids", "vasopressor")
 
     def start(self, episodes: int, rng: np.random.Generator) -> FloatArray:
-        """On admission."""
+        """(episodes, 6) patients on admission."""
         lactate = np.exp(rng.normal(0.9, 0.5, episodes))
         pressure = rng.normal(70.0, 9.0, episodes)
         heart_rate = rng.normal(95.0, 12.0, episodes)
@@ -224,7 +218,7 @@ class SepsisLike:
     def step(
         self, x: FloatArray, action: IntArray, rng: np.random.Generator
     ) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """Four hours."""
+        """Treat the patients for four hours."""
         lactate, pressure, heart_rate, oxygen, creatinine, age = x.T
         needs_fluids, needs_pressor = lactate > HIGH_LACTATE, pressure < LOW_PRESSURE
         noise = rng.standard_normal((len(x), 5))

@@ -1,4 +1,12 @@
-"""Problem: an exact MDP with the two policies of an off-policy question, and its answer."""
+"""Problem: an MDP or a simulated world, the two policies of an off-policy question, and its answer.
+
+Episodes are drawn all together: one step costs two vectorised draws (action, transition) for all that are
+still alive, so the cost of Python is paid once a step instead of once an episode and step.
+
+A `World` has states that are rows of numbers: it says where episodes start and what a step does. There is no
+exact value then: the true value of a `FeatureProblem` is the mean of many simulated returns of pi_e, always
+the same ones, and has a standard error.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +21,21 @@ import numpy as np
 from deadweight.errors import OptionError, PolicyError
 from deadweight.log.policies import FeaturePolicy, TabularPolicy
 from deadweight.log.trajectories import Trajectories
-from deadweight.mdp.chains import average_actions, check_terminates, reached
-from deadweight.mdp.tabular import TabularMDP, checked_horizon, policy_table, policy_value
+from deadweight.mdp.tabular import (
+    TabularMDP,
+    average_actions,
+    check_terminates,
+    checked_horizon,
+    policy_table,
+    policy_value,
+    reached,
+)
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray
 
-# --------------------------------------------------------------------------------------------------------
-# Simulation: logs drawn from any TabularMDP, all live episodes advancing together.
-#
-# One step costs two vectorised draws (action, transition) for all episodes at once, so the cost of Python is
-# paid once a step instead of once an episode and step.
+Act = Callable[[FloatArray], Any]
+"""From rows of features (m, d) to probabilities (m, A)."""
+
+TRUTH_EPISODES, TRUTH_SEED = 100_000, 20_240_601
 
 
 class RowSampler:
@@ -52,15 +66,15 @@ class RowSampler:
     def draw(self, rows: IntArray, rng: np.random.Generator) -> IntArray:
         """One entry (a position in `probs`) for each of the given rows; entries of probability 0 never."""
         u = rng.random(rows.size)
-        found: IntArray = self._guide[self._first_bin[rows] + (u * self._bins[rows]).astype(np.int64)]
+        entries: IntArray = self._guide[self._first_bin[rows] + (u * self._bins[rows]).astype(np.int64)]
         # k + u can round to k + 1, which belongs to the next row.
         u += rows
         np.minimum(u, np.nextafter(rows + 1.0, 0.0), out=u)
-        beyond = np.flatnonzero(self._cdf[found] <= u)
+        beyond = np.flatnonzero(self._cdf[entries] <= u)
         while beyond.size:
-            found[beyond] += 1
-            beyond = beyond[self._cdf[found[beyond]] <= u[beyond]]
-        return found
+            entries[beyond] += 1
+            beyond = beyond[self._cdf[entries[beyond]] <= u[beyond]]
+        return entries
 
 
 def simulate(
@@ -157,9 +171,6 @@ def _roll(
     return live, pairs, entries, last
 
 
-# --------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, eq=False)
 class Problem:
     """What is the value of pi_e, seen through episodes of pi_b?
@@ -223,7 +234,7 @@ def as_policy(policy: Any, mdp: TabularMDP) -> TabularPolicy:
 
 
 def uniform(mdp: TabularMDP) -> TabularPolicy:
-    """Every action equally often."""
+    """The policy that takes every action equally often."""
     return as_policy(np.full(mdp.r.shape, 1.0 / mdp.n_actions), mdp)
 
 
@@ -233,15 +244,7 @@ def softmax(logits: FloatArray) -> FloatArray:
     return np.asarray(weights / weights.sum(axis=1, keepdims=True), dtype=np.float64)
 
 
-# --------------------------------------------------------------------------------------------------------
-# Simulation with features: worlds whose state is a row of numbers, all live episodes advancing together.
-#
-# A `World` says where episodes start and what a step does; `rollout` lets a policy act in it, one vectorised
-# step after the other, and whoever asked keeps of each step what is needed: all of it for a log, the sum of
-# rewards for a value.
-
-Act = Callable[[FloatArray], Any]
-"""From rows of features (m, d) to probabilities (m, A)."""
+# --- Worlds with features.
 
 
 class World(Protocol):
@@ -300,21 +303,11 @@ def drawn(table: FloatArray, rng: np.random.Generator) -> IntArray:
 
 
 def returns(world: World, act: Act, episodes: int, horizon: int, rng: np.random.Generator) -> FloatArray:
-    """(episodes,) undiscounted returns; nothing else is kept."""
+    """(episodes,) undiscounted returns of simulated episodes."""
     total = np.zeros(episodes)
     for step in rollout(world, act, episodes, horizon, rng):
         total[step.episodes] += step.rewards
     return total
-
-
-# --------------------------------------------------------------------------------------------------------
-# FeatureProblem: a simulated world with the two policies of an off-policy question, and its answer.
-#
-# States are rows of numbers, so there is no exact value: `true_value` is the mean of many simulated returns
-# of pi_e, always the same ones, and `true_value_error` its standard error.
-
-TRUTH_EPISODES = 100_000
-TRUTH_SEED = 20_240_601
 
 
 @dataclass(frozen=True)
@@ -331,10 +324,7 @@ class Logistic:
 
     def __call__(self, x: FloatArray) -> FloatArray:
         """(m, A) probabilities."""
-        scores = x[:, : len(self.weights)] @ np.array(self.weights) + np.array(self.bias)
-        scores -= scores.max(axis=1, keepdims=True)
-        odds = np.exp(scores)
-        return np.asarray(odds / odds.sum(axis=1, keepdims=True))
+        return softmax(x[:, : len(self.weights)] @ np.array(self.weights) + np.array(self.bias))
 
 
 @dataclass(frozen=True, eq=False)
@@ -388,17 +378,17 @@ class FeatureProblem:
 
     @property
     def true_value_error(self) -> float:
-        """Its standard error."""
+        """The standard error of `true_value`."""
         return _error(self._returns)
 
     @property
     def behaviour_value(self) -> float:
-        """The value of pi_b, likewise."""
+        """The value of pi_b, undiscounted, from as many simulated returns."""
         return float(self._behaviour_returns.mean())
 
     @property
     def behaviour_value_error(self) -> float:
-        """Its standard error."""
+        """The standard error of `behaviour_value`."""
         return _error(self._behaviour_returns)
 
     @cached_property

@@ -1,7 +1,17 @@
-"""TabularMDP: a known or a fitted Markov decision process, sparse, and its dynamic programme.
+"""TabularMDP: a known or a fitted Markov decision process, sparse, its dynamic programme, and its chains.
 
 A domain and a model fitted to a log are the same noun. One backward recursion serves them both: true
 values, Q for doubly robust estimates, and the gaps that decide which states are negligible.
+
+Users write P dense with or without a termination column, or sparse; R per state and action or per transition.
+`read_transitions` checks each form once and returns the only one the library computes with: a CSR matrix of
+S*A rows and S+1 columns (row s*A + a, last column = termination), and the reward of each stored transition
+when it depends on where the transition leads.
+
+A policy turns these transitions into a Markov chain of (S, S+1), last column termination: which states does
+it reach, does it end, and what are sums until it does? The same averaging with other weights than
+probabilities (squared ratios, say) gives the second moments of `deadweight.theory`. Chains of few states are
+tables (`reached_in`, `ending_in`), where sparse matrices cost more than the sums do.
 """
 
 from __future__ import annotations
@@ -13,21 +23,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from deadweight.errors import MDPError, OptionError, PolicyError
-from deadweight.mdp.chains import average_actions, average_rows, check_terminates, reached, sum_until_end
 from deadweight.tools.limits import NUMBER, one_blas_thread, require
 from deadweight.typing import BoolArray, FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
-
-# --------------------------------------------------------------------------------------------------------
-# Transition and reward arrays, read into one sparse form.
-#
-# Users write P dense with or without a termination column, or sparse; R per state and action or per
-# transition. `read_transitions` checks each form once and returns the only one the library computes with:
-# a CSR matrix of S*A rows and S+1 columns (row s*A + a, last column = termination), and the reward of each
-# stored transition when it depends on where the transition leads.
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -37,6 +34,10 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-9
 # Less missing mass than this is the rounding of a row's sum, not a chance to terminate.
 ROUNDING = 1e-12
+# A matrix of transitions of no more cells than this is multiplied as a dense one: nothing is faster.
+DENSE = 1 << 16
+# A chain of no more states than this is a table: systems of that size are solved faster so.
+SMALL = 200
 
 
 def read_transitions(P: Any) -> tuple[Sparse, int, int]:
@@ -63,7 +64,9 @@ def read_transitions(P: Any) -> tuple[Sparse, int, int]:
                 fix="The last column of (S, A, S+1) is termination; with (S, A, S) it is the missing mass.",
             )
         n_states, n_actions = dense.shape[:2]
-        _check_entries(dense.reshape(n_states * n_actions, -1), n_actions)
+        flat = dense.reshape(n_states * n_actions, -1)
+        for row, column in np.argwhere(~np.isfinite(flat) | (flat < 0)):
+            raise _bad_entry(flat[row, column], row, column, n_actions)
         if dense.shape[2] == n_states:
             ends = 1.0 - dense.sum(axis=2)
             _refuse_row(ends < -TOLERANCE, 1.0 - ends, n_actions, "at most 1")
@@ -128,13 +131,6 @@ def _check_rewards(values: FloatArray) -> None:
         )
 
 
-def _check_entries(table: FloatArray, n_actions: int) -> None:
-    bad = ~np.isfinite(table) | (table < 0)
-    if bad.any():
-        row, column = np.argwhere(bad)[0]
-        raise _bad_entry(table[row, column], row, column, n_actions)
-
-
 def _bad_entry(entry: float, row: int, column: int, n_actions: int) -> MDPError:
     return MDPError(
         f"P has the entry {entry:g} at state {row // n_actions}, action {row % n_actions}, "
@@ -151,12 +147,6 @@ def _refuse_row(bad: BoolArray, sums: FloatArray, n_actions: int, wanted: str) -
             f"it must be {wanted}.",
             fix="Normalise the row, in double precision.",
         )
-
-
-# --------------------------------------------------------------------------------------------------------
-
-# A matrix of transitions of no more cells than this is multiplied as a dense one: nothing is faster.
-DENSE = 1 << 16
 
 
 class TabularMDP:
@@ -210,7 +200,7 @@ class TabularMDP:
         spread: FloatArray | None = None,
         open_end: bool = False,
     ) -> TabularMDP:
-        """Arrays in the final form already (canonical CSR, no stored zeros): neither checked nor copied.
+        """An MDP of arrays in the final form (canonical CSR, no stored zeros), neither checked nor copied.
 
         `spread` (S*A,) is probability that every successor has on top of P. Smoothed counts would fill P;
         kept apart, they cost one number a row. `open_end`: the horizon is only how long the longest
@@ -243,7 +233,7 @@ class TabularMDP:
 
     @property
     def has_limit(self) -> bool:
-        """Whether its horizon is a limit of the task, and not only the longest episode of a log."""
+        """Whether the horizon is a limit of the task, and not only the longest episode of a log."""
         return self.horizon is not None and not self._open_end
 
     @cached_property
@@ -517,3 +507,109 @@ def _freeze(*arrays: Any) -> None:
     for array in arrays:
         if array is not None:
             array.flags.writeable = False
+
+
+# --- Chains under a policy.
+
+
+def average_actions(P: Sparse, weights: FloatArray) -> Sparse:
+    """sum_a weights(s, a) P(s, a, .): (S, S+1) from (S*A, S+1) transitions and (S, A) weights."""
+    from scipy import sparse
+
+    n_states, n_actions = weights.shape
+    pairs = np.arange(weights.size + 1)
+    average = sparse.csr_array(
+        (weights.ravel(), pairs[:-1], pairs[::n_actions]), shape=(n_states, weights.size)
+    )
+    chain: Any = average @ P
+    chain.eliminate_zeros()
+    return chain  # type: ignore[no-any-return]
+
+
+def average_rows(table: FloatArray, weights: FloatArray) -> FloatArray:
+    """`average_actions` of a dense table; added in the same order, so that both have the same bits."""
+    by_action = table.reshape(*weights.shape, -1)
+    chain: FloatArray = weights[:, :1] * by_action[:, 0]
+    for action in range(1, weights.shape[1]):
+        chain += weights[:, action, None] * by_action[:, action]
+    return chain
+
+
+def reached(chain: Sparse, d0: FloatArray) -> IntArray:
+    """States, in order, that the chain visits with positive probability from d0."""
+    from scipy import sparse
+    from scipy.sparse.csgraph import breadth_first_order
+
+    # The termination node doubles as the start: nothing else leaves it.
+    start = sparse.csr_array(np.append(d0, 0.0)[None, :])
+    graph = sparse.vstack([chain, start], format="csr")
+    nodes = breadth_first_order(graph, d0.size, return_predecessors=False)
+    return np.sort(nodes[nodes < d0.size]).astype(np.int64)
+
+
+def ending(chain: Sparse) -> BoolArray:
+    """(S,) states from which the chain is sure to terminate: it reaches no state that cannot."""
+    n = chain.shape[0]
+    stuck = np.setdiff1d(np.arange(n), _leading_to(chain, [n]))
+    fine = np.ones(n, dtype=bool)
+    if stuck.size:
+        fine[_leading_to(chain, stuck)] = False
+    return fine
+
+
+def _leading_to(chain: Sparse, targets: IntArray | list[int]) -> IntArray:
+    """States from which the chain may get to one of the targets, themselves included; S is termination."""
+    from scipy import sparse
+    from scipy.sparse.csgraph import breadth_first_order
+
+    n = chain.shape[0]
+    # The reversed chain starts from all targets at once: from a node of its own that leads to them.
+    start = np.zeros((n + 2, 1))
+    start[targets] = 1.0
+    forwards: Any = sparse.vstack([chain, sparse.csr_array((2, n + 1))])
+    graph: Any = sparse.hstack([forwards, sparse.csr_array(start)]).T.tocsr()
+    nodes = breadth_first_order(graph, n + 1, return_predecessors=False)
+    return np.sort(nodes[nodes < n]).astype(np.int64)
+
+
+def check_terminates(chain: Sparse, states: IntArray) -> None:
+    """Refuse a chain in which one of the given states cannot reach termination."""
+    stuck = np.setdiff1d(states, _leading_to(chain, [chain.shape[0]]))
+    if stuck.size:
+        raise MDPError(
+            f"The value until termination does not exist: the policy reaches state {stuck[0]} and never "
+            "terminates from there.",
+            fix="Pass a horizon, or gamma below 1.",
+        )
+
+
+def sum_until_end(chain: Sparse, states: IntArray, gain: FloatArray, discount: float = 1.0) -> FloatArray:
+    """x = gain + discount * chain x on the given states: (len(states),) or, for several gains, (.., k)."""
+    from scipy import sparse
+    from scipy.sparse.linalg import spsolve
+
+    inner = chain[states][:, states]
+    system = sparse.csc_array(sparse.eye_array(states.size) - discount * inner)
+    return np.asarray(spsolve(system, gain), dtype=np.float64).reshape(gain.shape)
+
+
+def reached_in(chain: FloatArray, d0: FloatArray) -> BoolArray:
+    """(S,) which states the chain visits with positive probability from d0."""
+    return _closure(chain[:, :-1].T, d0 > 0)
+
+
+def ending_in(chain: FloatArray) -> BoolArray:
+    """(S,) states from which the chain is sure to terminate: it reaches no state that cannot."""
+    inner = chain[:, :-1]
+    may_end = _closure(inner, chain[:, -1] > 0)
+    return may_end if may_end.all() else ~_closure(inner, ~may_end)
+
+
+def _closure(links: FloatArray, start: BoolArray) -> BoolArray:
+    """(S,) the set that the start grows to when every state with a link into it (above 0) joins."""
+    members = start
+    while True:
+        more = members | (links @ members.astype(np.float64) > 0)
+        if np.count_nonzero(more) == np.count_nonzero(members):
+            return members
+        members = more

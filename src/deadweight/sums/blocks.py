@@ -1,4 +1,4 @@
-"""Blocks: some hundred thousand cells of a log at a time, episodes by steps.
+"""Blocks: some hundred thousand cells of a log at a time, episodes by steps; and fields, read block by block.
 
 A block holds m episodes as (m, H) matrices, padded where one is shorter than the longest. Padding costs
 little because blocks are cut from the episodes in order of length, unless all are of similar length. Blocks
@@ -6,6 +6,12 @@ fit in the last level of cache, so a pass over the log costs little more than a 
 block has many episodes its matrices lie in memory step by step (all episodes' first step, then the second,
 ...), so that one vector operation serves many episodes; nobody who uses them needs to know. What several
 estimators need of a block is computed once and kept with it.
+
+A field is a value for each step of a log, wherever it comes from: policies, action values, advantages and
+drops are fields. A `Table` has a value for each state, and if need be for each action and each time; a
+`Column` one for each row of a log; `Logged` is a column that the log has itself; `ByFold` takes the values of
+each episode from the field of its fold. Estimators ask for the values `on` a block and need not know which it
+is. Where a table is needed, with a row for each state, `table_of` says so.
 """
 
 from __future__ import annotations
@@ -33,6 +39,8 @@ SMALL_CELLS = BLOCK_CELLS // 4
 MANY_EPISODES = 128
 # Episodes of similar lengths stay in the order of memory, padded; reading to and fro costs more than that.
 MOST_PADDING = 1.6
+# So many entries of an array are looked at to tell it from others; equality looks at all.
+SAMPLE = 4096
 
 T = TypeVar("T")
 
@@ -47,7 +55,7 @@ class Block:
       horizon: H, the longest of them.
       part: the number of the part of the log that they come from, where it has several.
       first: episodes of that part that come before `log`.
-      walked_returns: by discount, what `returns` has found; a walk along the block sums them on its way.
+      walked_returns: by discount, the `returns` so far; a walk along the block sums them on its way.
     """
 
     part = 0
@@ -58,9 +66,8 @@ class Block:
         self.rows = rows
         self.lengths: IntArray = log.lengths[rows]
         self.horizon = int(self.lengths.max())
-        self._made: dict[Hashable, Any] = {}
+        self._shared: dict[Hashable, Any] = {}
         self.walked_returns: dict[float, FloatArray] = {}
-        self._pairs: dict[int, IntArray] = {}
         self._slice = slice(int(log.offsets[rows[0]]), int(log.offsets[rows[-1] + 1])) if contiguous else None
 
     @property
@@ -133,7 +140,7 @@ class Block:
 
     @cached_property
     def during(self) -> FloatArray | None:
-        """(m, H) the discount of what follows a row over the row's own; None likewise."""
+        """(m, H) the discount of what follows a row over the row's own; None without durations."""
         discounting = self.log.discounting
         if discounting is None or discounting.during is None:
             return None
@@ -141,12 +148,12 @@ class Block:
 
     @cached_property
     def standing(self) -> tuple[FloatArray, FloatArray] | None:
-        """(m, H) for how many rows each row stands, and each row's outcome; None for itself only."""
+        """(m, H) number of rows that each row, and its outcome, stands for; None for itself only."""
         discounting = self.log.discounting
         if discounting is None or discounting.standing is None:
             return None
-        found = discounting.standing
-        return self.take(found.rows, 1.0), self.take(found.outcomes, 1.0)
+        standing = discounting.standing
+        return self.take(standing.rows, 1.0), self.take(standing.outcomes, 1.0)
 
     @cached_property
     def next_states(self) -> IntArray:
@@ -161,37 +168,35 @@ class Block:
     @cached_property
     def last(self) -> BoolArray:
         """(m, H) True at each episode's last step."""
-        last: BoolArray = self.times == self.lengths[:, None] - 1
-        return last
+        return np.asarray(self.times == self.lengths[:, None] - 1)
 
     def returns(self, gamma: float) -> FloatArray:
         """(m,) discounted return of each episode."""
         if gamma not in self.walked_returns:
-            self.walked_returns[gamma] = self._sum_rewards(gamma)
+            log = self.log
+            if kernel.KERNEL is None or not kernel.readable(log.rewards):
+                returns = discounted_sum(self.rewards, gamma)
+            else:
+                returns, discount = np.empty(self.n), discounts(gamma, self.horizon)
+                kernel.KERNEL.returns(log.rewards, log.offsets, self.rows, self.horizon, discount, returns)
+            self.walked_returns[gamma] = returns
         return self.walked_returns[gamma]
-
-    def _sum_rewards(self, gamma: float) -> FloatArray:
-        log = self.log
-        if kernel.KERNEL is None or not kernel.readable(log.rewards):
-            return discounted_sum(self.rewards, gamma)
-        found, discount = np.empty(self.n), discounts(gamma, self.horizon)
-        kernel.KERNEL.returns(log.rewards, log.offsets, self.rows, self.horizon, discount, found)
-        return found
 
     def pairs(self, n_actions: int) -> IntArray:
         """(m, H) index s * A + a of each step's state and action."""
-        if n_actions not in self._pairs:
+        key = ("pairs", n_actions)
+        if key not in self._shared:
             index = self.states * n_actions
             index += self.actions
-            self._pairs[n_actions] = index
-        return self._pairs[n_actions]
+            self._shared[key] = index
+        return np.asarray(self._shared[key])
 
     def members(self, finished: str, lagged: bool = False) -> BoolArray | None:
-        """(m, H) who is in a per-step normaliser; None where ended episodes stay in it.
+        """(m, H) the episodes in each per-step normaliser; None where ended episodes stay in it.
 
         Args:
           finished: what ended episodes do there: "absorb" (stay), "leave" or "survivors".
-          lagged: (m, H + 1), who was in it one step earlier.
+          lagged: (m, H + 1), the episodes one step earlier.
         """
         if finished == "absorb":
             return None
@@ -201,17 +206,16 @@ class Block:
         return np.concatenate([np.ones((self.n, 1), dtype=bool), alive], axis=1)
 
     def forget(self) -> None:
-        """Let go of all that was made of this block: parts of it refer to the block and would stay."""
-        self._made.clear()
-        self._pairs.clear()
+        """Let go of all that was computed of this block: parts of it refer to the block and would stay."""
+        self._shared.clear()
         for name in ("_index", "alive", "states", "actions", "rewards", "paid", "next_states", "last"):
             vars(self).pop(name, None)
 
     def once(self, of: Hashable, make: Callable[[Block], T]) -> T:
-        """What is made of this block for something that several estimators share; made once."""
-        if of not in self._made:
-            self._made[of] = make(self)
-        value: T = self._made[of]
+        """A quantity of this block that several estimators share, computed once under the key `of`."""
+        if of not in self._shared:
+            self._shared[of] = make(self)
+        value: T = self._shared[of]
         return value
 
 
@@ -254,8 +258,7 @@ def _by_length(log: Trajectories, cells: int) -> Iterator[Block]:
 def discounted_sum(cells: FloatArray, gamma: float) -> FloatArray:
     """(m,) sum over the columns of gamma**t * cells."""
     weighted = cells if gamma == 1.0 else cells * powers(gamma, cells.shape[1])
-    total: FloatArray = np.add.reduce(weighted, axis=1)
-    return total
+    return np.asarray(np.add.reduce(weighted, axis=1))
 
 
 def powers(gamma: float, count: int) -> FloatArray:
@@ -264,21 +267,11 @@ def powers(gamma: float, count: int) -> FloatArray:
 
 
 def discounts(gamma: float, count: int) -> FloatArray | None:
-    """The same; None where all are one."""
+    """(count,) powers of gamma; None where all are one."""
     return None if gamma == 1.0 else powers(gamma, count)
 
 
-# --------------------------------------------------------------------------------------------------------
-# Fields: a value for each step of a log, wherever it comes from.
-#
-# Policies, action values, advantages and drops are fields. A `Table` has a value for each state, and if need
-# be for each action and each time; a `Column` one for each row of a log; `Logged` is a column that the log
-# has itself; `ByFold` takes the values of each episode from the field of its fold. Estimators ask for the
-# values `on` a block and need not know which it is. Where a table is needed, with a row for each state,
-# `table_of` says so.
-
-# So many entries of an array are looked at to tell it from others; equality looks at all.
-SAMPLE = 4096
+# --- Fields.
 
 
 class Field(ABC):
@@ -315,8 +308,8 @@ class _Array:
 
     @once
     def _digest(self) -> int:
-        some = self.values.ravel()[:: max(1, self.values.size // SAMPLE)]
-        return zlib.crc32(some.tobytes())  # unlike hash(), the same in every process
+        sample = self.values.ravel()[:: max(1, self.values.size // SAMPLE)]
+        return zlib.crc32(sample.tobytes())  # unlike hash(), the same in every process
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, _Array) or other._kind != self._kind:
@@ -349,7 +342,7 @@ class Table(_Array, Field):
         return (type(self), self.by_time, self.by_action)
 
     def places(self, block: Block) -> IntArray:
-        """(m, H) where the values of a block's steps lie in the table."""
+        """(m, H) index of the values of a block's steps in the flat table."""
         n_actions = self.values.shape[-1] if self.by_action else 1
         at = block.pairs(n_actions) if self.by_action else block.states
         return block.times * (self.values.shape[1] * n_actions) + at if self.by_time else at
@@ -373,8 +366,7 @@ class Table(_Array, Field):
         if self.by_action:
             index = index * self.values.shape[-1]
             index += log.actions
-        values: AnyArray = self.values.ravel().take(index)
-        return values
+        return np.asarray(self.values.ravel().take(index))
 
 
 @dataclass(frozen=True, eq=False)
@@ -410,7 +402,7 @@ class Logged(Field):
 
 @dataclass(frozen=True, eq=False)
 class Folds:
-    """Which fold each episode is in, by its number in the whole log: however that is cut into parts.
+    """The fold of each episode, by its number in the whole log: however that is cut into parts.
 
     Attributes:
       count: number of folds.
@@ -427,8 +419,7 @@ class Folds:
 
     def __call__(self, block: Block) -> IntArray:
         """(m,) the fold of each episode of a block."""
-        fold_of: IntArray = (self.first[block.part] + block.first + block.rows) % self.count
-        return fold_of
+        return np.asarray((self.first[block.part] + block.first + block.rows) % self.count)
 
 
 @dataclass(frozen=True, eq=False)
@@ -446,22 +437,22 @@ class ByFold(Field):
     @cached_property
     def _side_by_side(self) -> tuple[Table, FloatArray] | None:
         """Tables of one shape, whose values are looked up together: one of them, and the values of all."""
-        tables = [one for one in self.fields if isinstance(one, Table)]
-        shapes = {(one._kind, one.values.shape) for one in tables}
+        tables = [field for field in self.fields if isinstance(field, Table)]
+        shapes = {(table._kind, table.values.shape) for table in tables}
         if len(tables) < len(self.fields) or len(shapes) > 1:
             return None
-        return tables[0], np.concatenate([one.values.ravel() for one in tables])
+        return tables[0], np.concatenate([table.values.ravel() for table in tables])
 
     def _values(self, block: Block) -> AnyArray:
         if self._side_by_side is not None:
             table, values = self._side_by_side
-            found = values.take(table.places(block) + (self.folds(block) * table.values.size)[:, None])
+            cells = values.take(table.places(block) + (self.folds(block) * table.values.size)[:, None])
             if block.alive is not None:
-                found[~block.alive] = 0
-            return found
-        own, cells = self.folds(block), np.zeros((block.n, block.horizon))
+                cells[~block.alive] = 0
+            return cells
+        fold_of, cells = self.folds(block), np.zeros((block.n, block.horizon))
         for fold, field in enumerate(self.fields):
-            cells[own == fold] = field._values(block)[own == fold]
+            cells[fold_of == fold] = field._values(block)[fold_of == fold]
         return cells
 
 
@@ -501,11 +492,8 @@ class ExceptFirst(Field):
 def table_of(field: Field, need: str, fix: str, error: type[DeadweightError] = EstimationError) -> AnyArray:
     """The array of a table: the one place where a row for each state is asked for.
 
-    Args:
-      field: any.
-      need: who needs a table of what, as in "TMIS needs the evaluation policy for all actions".
-      fix: what to do where there is none.
-      error: the error to raise then.
+    `need` says who needs a table of what, as in "TMIS needs the evaluation policy for all actions", and `fix`
+    what to do where there is none.
     """
     if isinstance(field, Table):
         return field.values
@@ -515,5 +503,5 @@ def table_of(field: Field, need: str, fix: str, error: type[DeadweightError] = E
 def stacked(field: Field) -> tuple[AnyArray, Folds | None]:
     """(folds, ...) the tables of all folds, and the folds; None where there is but one."""
     if isinstance(field, ByFold):
-        return np.stack([stacked(one)[0][0] for one in field.fields]), field.folds
+        return np.stack([stacked(each)[0][0] for each in field.fields]), field.folds
     return table_of(field, "A walk at all levels needs tables of values", "Leave out the path.")[None], None

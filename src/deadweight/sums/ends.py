@@ -10,6 +10,10 @@ left out,
 
 is about the chance that all of them ended just there. A limit is inferred where T is frequent and that chance
 is small. Counts merge, so that a log in memory and one in parts are read the same way.
+
+And when rewards come: at the end of episodes of different lengths, or on the way. A reward that comes last
+makes per-decision weights poor: each step has a normaliser of its own, and only the episodes that end there
+have a reward in it.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from typing import Literal
 import numpy as np
 
 from deadweight.errors import OptionError
-from deadweight.log.checks import checked_time_limit
+from deadweight.log.columns import checked_time_limit
 from deadweight.log.trajectories import Trajectories
 from deadweight.sums.blocks import Block
 from deadweight.sums.reduction import reduce_log
@@ -30,7 +34,7 @@ from deadweight.tools.bumps import Bumps
 from deadweight.typing import FloatArray
 
 TimeLimit = int | Literal["infer"] | None
-"""What a user says about a time limit: its steps, that there is none, or to look."""
+"""A time limit as a user gives it: its steps, that there is none, or to look."""
 
 # A length is frequent if so many episodes, and such a share of them, have it.
 FEWEST, SHARE = 5, 0.05
@@ -38,11 +42,13 @@ FEWEST, SHARE = 5, 0.05
 BY_CHANCE = 0.01
 # Groups of rows that are alike, where features describe the states.
 CELLS = 50
+# Steps of an episode of which the last two are its end.
+LONG = 4
 
 
 @dataclass(frozen=True, eq=False)
 class Ends:
-    """What is known about the ends of some episodes; merges.
+    """Counts of the ends of some episodes; they merge.
 
     Attributes:
       n: episodes.
@@ -60,7 +66,7 @@ class Ends:
 
     @classmethod
     def of(cls, block: Block) -> Ends:
-        """Of the episodes of a block."""
+        """The counts of the episodes of a block."""
         pairs, last = block.pairs(block.log.n_actions), block.flat(block.last)
         # Open episodes that are known to be cut neither ended nor went on.
         known = block.log.terminated[block.rows]
@@ -76,12 +82,12 @@ class Ends:
         )
 
     def merge(self, other: Ends) -> Ends:
-        """Of the episodes of both."""
+        """The counts of the episodes of both."""
         if self.longest == other.longest:
             at_limit = self.at_limit.merge(other.at_limit)
             open_at_limit = self.open_at_limit + other.open_at_limit
         else:
-            longer = max(self, other, key=lambda one: one.longest)
+            longer = max(self, other, key=lambda ends: ends.longest)
             at_limit, open_at_limit = longer.at_limit, longer.open_at_limit
         longest = max(self.longest, other.longest)
         return Ends(self.n + other.n, longest, self.steps.merge(other.steps), at_limit, open_at_limit)
@@ -119,7 +125,7 @@ def _of_block(block: Block) -> list[Ends]:
 
 
 def checked(time_limit: TimeLimit) -> TimeLimit:
-    """What the user says, if it can be said."""
+    """The time limit as the user gives it, after a check."""
     if isinstance(time_limit, str) and time_limit != "infer":
         raise OptionError(
             f'time_limit is a whole number of steps, None or "infer"; found {time_limit!r}.',
@@ -139,7 +145,7 @@ def inferred_limit(log: Trajectories) -> int | None:
 
 
 def _ends_by_cell(x: FloatArray, log: Trajectories) -> Ends:
-    """The same of a log with features: rows are grouped by the nearest of some centres, and by action.
+    """The ends of a log with features: rows are grouped by the nearest of some centres, and by action.
 
     Nothing but how episodes end is read off such groups.
     """
@@ -155,23 +161,13 @@ def _ends_by_cell(x: FloatArray, log: Trajectories) -> Ends:
 
 
 def assumption(limit: int, number: int, n: int) -> str:
-    """What was taken for granted, and how to say otherwise, in one line."""
+    """The assumption of a limit, and how to say otherwise, in one line."""
     return (
         f"Nothing in the log says how its episodes end. {number:,} of {n:,} stop after exactly {limit:,} "
         "steps, in states from which the log goes on elsewhere: they are taken to be cut there by a time "
         "limit (time_limit=None, or --time-limit none, says that they ended; a column terminated says it for "
         "each)."
     )
-
-
-# --------------------------------------------------------------------------------------------------------
-# When rewards come: at the end of episodes of different lengths, or on the way.
-#
-# A reward that comes last makes per-decision weights poor: each step has a normaliser of its own, and only
-# the episodes that end there have a reward in it.
-
-# Steps of an episode of which the last two are its end.
-LONG = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +188,7 @@ class Timing:
     longest: int
 
     def merge(self, other: Timing) -> Timing:
-        """Of the episodes of both."""
+        """The timing of the episodes of both."""
         return Timing(
             self.early or other.early,
             self.earlier or other.earlier,
@@ -213,12 +209,12 @@ class Timing:
 
 
 class RewardTiming:
-    """The sums behind `Timing`."""
+    """A pass that sums up when rewards come."""
 
     key: Hashable = "reward-timing"
 
     def summarise(self, block: Block) -> Timing:
-        """Of a block."""
+        """The timing of a block."""
         rewards, ends = block.log.rewards, block.log.offsets[block.rows + 1]
         first, last = int(block.log.offsets[block.rows[0]]), int(ends[-1])
         if last - first == block.lengths.sum():  # episodes that lie one after the other

@@ -9,8 +9,8 @@ name of a table. The first walk sums, for each step and lane,
 
 and, for the influence of a model, the weights by step and state, or pair. The second walk gives the influence
 of each episode, once the normalisers are known. Both are compiled where there is a kernel, with the same
-operations in numpy otherwise (`lanes_by_numpy`); a block whose products leave the range of doubles is
-declined.
+operations in numpy otherwise, step by step over all episodes of a block (`numpy_sums`, `numpy_influences`); a
+block whose products leave the range of doubles is declined.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ class Lanes:
 
     @property
     def walked(self) -> int:
-        """Lanes that are walked along; those past the last are thrown away."""
+        """Number of lanes that are walked along; those past the last are thrown away."""
         return -(-len(self) // LANES) * LANES
 
     @property
     def width(self) -> int:
-        """Lanes in memory: where there are many, each row begins with a line of cache."""
+        """Number of lanes in memory: where there are many, each row begins with a line of cache."""
         return self.walked if self.walked == LANES else -(-len(self) // LINE) * LINE
 
     @cached_property
     def patterns(self) -> tuple[IntArray, IntArray]:
-        """(S,) the row that a state has in (patterns, width): all bits in lanes that keep it, none in others.
+        """(S,) each state's row in a table (patterns, width): all bits in lanes that keep it, none in others.
 
         Sets of a path are nested, so that there are few of these.
         """
@@ -74,13 +74,13 @@ class Lanes:
 
 @dataclass(frozen=True, eq=False)
 class LaneValues:
-    """What is weighed besides rewards.
+    """The values that are weighed besides rewards.
 
     Attributes:
       delta: (T, S) advantage of a dropped step; None where nobody corrects. (1, S) where the values of a
         state are the same at all steps.
-      q, v: (folds, T, S, A) and (folds, T, S), likewise, for doubly robust terms; None for none.
-      folds: which fold an episode uses; None: the only one.
+      q, v: (folds, T, S, A) and (folds, T, S), or T = 1 as well, for doubly robust terms; None for none.
+      folds: the fold that an episode uses; None: the only one.
     """
 
     delta: FloatArray | None = None
@@ -100,7 +100,7 @@ class LaneValues:
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which sums are wanted besides those of the weights.
+    """The sums that are wanted besides those of the weights.
 
     Attributes:
       steps: of W r.
@@ -147,7 +147,7 @@ class LaneSums:
 
     @classmethod
     def none(cls, n: int) -> LaneSums:
-        """Of a block that was declined."""
+        """No sums, of a block that was declined."""
         return cls(n, True, np.zeros((0, 0)), None)
 
     def merge(self, other: LaneSums) -> LaneSums:
@@ -160,17 +160,17 @@ class LaneSums:
             False,
             added(self.weight, other.weight, stays=True),
             self.whole.merge(other.whole),
-            *(_both(getattr(self, name), getattr(other, name), 0) for name in _BY_STEP),
-            *(_both_places(getattr(self, name), getattr(other, name)) for name in _BY_PLACE),
+            _both(self.weighted, other.weighted),
+            _both(self.robust, other.robust),
+            _both(self.before, other.before),
+            _both(self.lost, other.lost),
+            _both_places(self.by_state, other.by_state),
+            _both_places(self.by_pair, other.by_pair),
         )
 
 
-_BY_STEP = ("weighted", "robust", "before", "lost")
-_BY_PLACE = ("by_state", "by_pair")
-
-
-def _both(a: FloatArray | None, b: FloatArray | None, axis: int) -> FloatArray | None:
-    return None if a is None or b is None else added(a, b, axis)
+def _both(a: FloatArray | None, b: FloatArray | None) -> FloatArray | None:
+    return None if a is None or b is None else added(a, b)
 
 
 def _both_places(a: FloatArray | None, b: FloatArray | None) -> FloatArray | None:
@@ -188,13 +188,12 @@ def _both_places(a: FloatArray | None, b: FloatArray | None) -> FloatArray | Non
     return a
 
 
-def added(a: FloatArray, b: FloatArray, axis: int = 0, stays: bool = False) -> FloatArray:
+def added(a: FloatArray, b: FloatArray, stays: bool = False) -> FloatArray:
     """Sum of two tables of steps; the shorter one goes on with its last row, or with nothing."""
-    if a.shape[axis] < b.shape[axis]:
+    if len(a) < len(b):
         a, b = b, a
     total = a.copy()
-    head = (slice(None),) * axis + (slice(b.shape[axis]),)
-    total[head] += b
+    total[: len(b)] += b
     if stays:
         total[len(b) :] += b[-1]
     return total
@@ -202,9 +201,9 @@ def added(a: FloatArray, b: FloatArray, axis: int = 0, stays: bool = False) -> F
 
 @dataclass(frozen=True, eq=False)
 class LaneFactors:
-    """Factors of the influence of each step, (T, L): W (r slope - pull), and likewise of the other terms.
+    """Factors of the influence of each step, (T, L): W (r slope - pull), and so for the other terms.
 
-    Those of terms that nobody wants are None; weights before a step have slopes of their own.
+    Factors of terms that are not wanted are None; weights before a step have slopes of their own.
     """
 
     slope: FloatArray | None = None
@@ -220,9 +219,8 @@ class LaneFactors:
         robust = None
         if self.pull_robust is not None and self.pull_before is not None:
             robust = self.pull_robust + self.pull_before
-        return tuple(
-            None if one is None else _from_here_on(one) for one in (self.pull, robust, self.pull_lost)
-        )
+        pulls = (self.pull, robust, self.pull_lost)
+        return tuple(None if pull is None else _from_here_on(pull) for pull in pulls)
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,7 +256,8 @@ class LaneWalk:
     @property
     def _tables(self) -> tuple[AnyArray | None, ...]:
         values = self.values
-        return tuple(None if one is None else one.reshape(-1) for one in (values.q, values.v, values.delta))
+        tables = (values.q, values.v, values.delta)
+        return tuple(None if table is None else table.reshape(-1) for table in tables)
 
     @cached_property
     def _compiled(self) -> bool:
@@ -292,12 +291,8 @@ class LaneWalk:
         def zeros(*shape: int, when: bool = True) -> FloatArray | None:
             return aligned_zeros(*shape) if when else None
 
-        by_step = [
-            zeros(*cells, when=wanted.steps),
-            zeros(*cells, when=wanted.robust),
-            zeros(*cells, when=wanted.robust),
-            zeros(*cells, when=wanted.lost),
-        ]
+        wanted_by_step = (wanted.steps, wanted.robust, wanted.robust, wanted.lost)
+        by_step = [zeros(*cells, when=when) for when in wanted_by_step]
         places = width if len(self.lanes) > 2 else len(self.lanes)  # tables by place are large
         by_place = [
             zeros(folds, horizon, n_states, places, when=wanted.by_state),
@@ -313,10 +308,10 @@ class LaneWalk:
             return LaneSums.none(m)
         if returns is not None:
             self.block.walked_returns[gamma] = returns
-        some = slice(len(self.lanes))
-        found = [*(None if a is None else a[..., some] for a in by_step), *by_place]
-        whole = WholeSums.of(final[:, some], self.block.returns(gamma))
-        return LaneSums(m, False, weight[:, some], whole, *found)
+        lanes = slice(len(self.lanes))  # without those past the last
+        sums = [*(None if a is None else a[..., lanes] for a in by_step), *by_place]
+        whole = WholeSums.of(final[:, lanes], self.block.returns(gamma))
+        return LaneSums(m, False, weight[:, lanes], whole, *sums)
 
     def influences(self, factors: LaneFactors) -> LaneInfluences | None:
         """The second walk; None where a product leaves the range, as the first has found then."""
@@ -331,17 +326,17 @@ class LaneWalk:
             factors.pull_before,
             factors.pull_lost,
         ]
-        padded = [None if one is None else _padded(one[:horizon], width) for one in tables]
-        after = [None if one is None else _padded(one[: horizon + 1], width) for one in factors.after]
-        terms = [None if one is None else aligned_zeros(m, width) for one in factors.after]
+        padded = [None if table is None else _padded(table[:horizon], width) for table in tables]
+        after = [None if pull is None else _padded(pull[: horizon + 1], width) for pull in factors.after]
+        terms = [None if pull is None else aligned_zeros(m, width) for pull in factors.after]
         final = np.empty((m, width))
         results = tuple(None if a is None else a.reshape(-1) for a in (*terms, final))
         assert kernel.KERNEL is not None
         if not kernel.KERNEL.lane_influences(*self._arguments, (*padded, *after), results):
             return None
-        some = slice(len(self.lanes))
-        steps, robust, lost = (None if one is None else one[:, some] for one in terms)
-        return LaneInfluences(steps, robust, lost, final[:, some])
+        lanes = slice(len(self.lanes))
+        steps, robust, lost = (None if term is None else term[:, lanes] for term in terms)
+        return LaneInfluences(steps, robust, lost, final[:, lanes])
 
 
 def aligned_zeros(*shape: int) -> FloatArray:
@@ -366,8 +361,7 @@ def _from_here_on(table: FloatArray) -> FloatArray:
     return sums
 
 
-# --------------------------------------------------------------------------------------------------------
-# The walks of `lanes` without the kernel: the same operations, step by step over all episodes of a block.
+# --- The walks without the kernel.
 
 
 @dataclass(frozen=True, eq=False)
@@ -386,8 +380,7 @@ class _Cells:
 
     def keeps(self, t: int) -> BoolArray:
         """(m, L) where the ratio of step t is kept."""
-        keeps: BoolArray = self.kept[self.state[t]]
-        return keeps
+        return np.asarray(self.kept[self.state[t]])
 
     def times(self, t: int, weights: FloatArray) -> None:
         """Multiply by the kept ratios of step t."""
@@ -436,8 +429,8 @@ class _Tables:
         lanes = weights.shape[1]
         index = ((self._first + place)[alive][:, None] * lanes + np.arange(lanes)).ravel()
         folds = len(self.sums)
-        found = sums_by(index, weights[alive].ravel(), folds * self._size * lanes)
-        self.sums[:, t] += found.reshape(folds, self._size, lanes)
+        sums = sums_by(index, weights[alive].ravel(), folds * self._size * lanes)
+        self.sums[:, t] += sums.reshape(folds, self._size, lanes)
 
 
 def numpy_sums(walk: LaneWalk, gamma: float, wanted: Wanted) -> LaneSums:
@@ -469,7 +462,7 @@ def numpy_sums(walk: LaneWalk, gamma: float, wanted: Wanted) -> LaneSums:
             robust[t] = cells.error[t] @ weights
         if by_pair is not None:
             by_pair.add(t, cells.state[t] * n_actions + cells.action[t], cells.alive[t], weights)
-    tables = [None if one is None else one.sums for one in (by_state, by_pair)]
+    tables = [None if table is None else table.sums for table in (by_state, by_pair)]
     whole = WholeSums.of(weights, block.returns(gamma))
     return LaneSums(block.n, False, weight, whole, weighted, robust, before, lost, *tables)
 
@@ -478,7 +471,7 @@ def numpy_influences(walk: LaneWalk, factors: LaneFactors) -> LaneInfluences:
     """The second walk."""
     cells, block, n_lanes = _cells(walk), walk.block, len(walk.lanes)
     weights = np.ones((block.n, n_lanes))
-    steps, robust, lost = (None if one is None else np.zeros((block.n, n_lanes)) for one in factors.after)
+    steps, robust, lost = (None if pull is None else np.zeros((block.n, n_lanes)) for pull in factors.after)
     for t in range(block.horizon):
         if lost is not None and factors.slope_before is not None and factors.pull_lost is not None:
             lost += weights * (cells.gain(t) * factors.slope_before[t] - factors.pull_lost[t])
@@ -492,7 +485,7 @@ def numpy_influences(walk: LaneWalk, factors: LaneFactors) -> LaneInfluences:
             assert cells.error is not None
             robust += weights * (cells.error[t][:, None] * factors.slope[t] - factors.pull_robust[t])
     # All of these have ended, while longer episodes of other blocks go on.
-    for found, after in zip((steps, robust, lost), factors.after, strict=True):
-        if found is not None and after is not None:
-            found -= weights * after[block.horizon]
+    for term, after in zip((steps, robust, lost), factors.after, strict=True):
+        if term is not None and after is not None:
+            term -= weights * after[block.horizon]
     return LaneInfluences(steps, robust, lost, weights)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from deadweight.errors import DataError, PolicyError, did_you_mean, first_few, how_many
 from deadweight.log.interface import InMemory, LogLabels, in_memory
-from deadweight.log.labels import Labelled, in_the_words_of, plain, positions
+from deadweight.log.labels import Labelled, in_the_words_of, objects, plain, positions
 from deadweight.log.policies import RowPolicy, TabularPolicy
 from deadweight.log.trajectories import Trajectories
 from deadweight.sums.blocks import Field, Logged, Table, table_of
@@ -100,11 +100,7 @@ def pair_rows(
         name: _Table(
             _with_last(policy, log.n_episodes),
             None,
-            _as_in_log(
-                _matching_labels(policy.action_labels, policy.n_actions, labels.actions),
-                labels.actions,
-                "action",
-            ),
+            _matched(policy.action_labels, policy.n_actions, labels.actions, "action"),
             policy.action_labels is not None,
         )
         for name, policy in spread.items()
@@ -137,7 +133,7 @@ def _over_rows(name: str, policy: TabularPolicy | RowPolicy, log: Trajectories) 
 
 
 def _with_last(policy: RowPolicy, n_episodes: int) -> FloatArray:
-    """(steps + n, A) the rows, then what follows each episode; uniform where nobody knows or asks."""
+    """(steps + n, A) the rows, then what follows each episode; uniform where it is unknown."""
     last: FloatArray = np.full((n_episodes, policy.n_actions), 1.0 / policy.n_actions)
     if policy.last is not None:
         last = np.where(np.isnan(policy.last), last, policy.last)
@@ -190,18 +186,14 @@ class _Table:
 
 
 def _read(policy: TabularPolicy, log: LogLabels) -> _Table:
-    states = _matching_labels(policy.state_labels, policy.n_states, log.states)
-    actions = _matching_labels(policy.action_labels, policy.n_actions, log.actions)
-    return _Table(
-        policy.probs,
-        _as_in_log(states, log.states, "state"),
-        _as_in_log(actions, log.actions, "action"),
-        policy.action_labels is not None,
-    )
+    states = _matched(policy.state_labels, policy.n_states, log.states, "state")
+    actions = _matched(policy.action_labels, policy.n_actions, log.actions, "action")
+    return _Table(policy.probs, states, actions, policy.action_labels is not None)
 
 
-def _as_in_log(own: Labels | None, logged: Labels, what: str) -> Labels | None:
-    """A policy's labels in the log's types, matched as they are written."""
+def _matched(own: Labels | None, size: int, logged: Labels, what: str) -> Labels | None:
+    """A policy's labels in the log's types, matched as they are written; None where row numbers do."""
+    own = _matching_labels(own, size, logged)
     if own is None or own.dtype.kind in "iu":
         return own
     kinds = {isinstance(label, str) for labels in (own, logged) for label in labels[:1]}
@@ -242,12 +234,12 @@ def _refuse_strangers(pi_e: FloatArray, pi_b: FloatArray | None, log: LogLabels,
 
 
 def _strangers(name: str, own: Sequence[Any], log: LogLabels) -> PolicyError:
-    logged = [plain(label) for label in log.actions]
-    spelt = isinstance(logged[0], str) != isinstance(plain(own[0]), str)
+    taken, logged = ([plain(label) for label in labels] for labels in (own, log.actions))
+    spelt = isinstance(logged[0], str) != isinstance(taken[0], str)
     return PolicyError(
-        f"{name} takes only actions that the log has never seen: {first_few([plain(one) for one in own])}. "
+        f"{name} takes only actions that the log has never seen: {first_few(taken)}. "
         f"Those of the log are {first_few(logged)}."
-        + did_you_mean(str(plain(own[0])), [str(one) for one in logged])
+        + did_you_mean(str(taken[0]), [str(label) for label in logged])
         + (" Labels match as they are written: text is not a number." if spelt else ""),
         fix=f"Write the actions of {name} as in the log; if they are right, this log cannot tell its value.",
     )
@@ -293,7 +285,7 @@ def _rows_of(
     what: str,
     may_lack: bool = False,
 ) -> IntArray:
-    """For each wanted label the policy's row (or column), -1 where it has none and needs none.
+    """The policy's row (or column) of each wanted label, -1 where it has none and needs none.
 
     With `may_lack` it needs no more than one that the log has: without any, the labels are other ones.
     """
@@ -341,6 +333,4 @@ def _all_labels(logged: Labels, own: Sequence[tuple[Labels | None, int]]) -> Lab
 def _appended(base: Labels, extra: list[Any]) -> Labels:
     if not extra:
         return base
-    whole = np.empty(len(base) + len(extra), dtype=object)
-    whole[:] = [*(plain(label) for label in base), *extra]
-    return whole
+    return objects([*(plain(label) for label in base), *extra])

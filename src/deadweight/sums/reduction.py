@@ -2,7 +2,13 @@
 
 Blocks depend on the log only. Their summaries are merged from the first block of a part to its last, and
 those of the parts from the first to the last, so the result has the same bits however many workers took part,
-threads on a log in memory or processes on a stored one.
+threads on a log in memory or processes on a stored one. To everything that folds, a stored log is a sequence
+of `Trajectories` with common labels, of which a few are in memory at a time. How many episodes there are, and
+how long, is learnt in the first pass over the parts, whatever that pass was for.
+
+A policy that was learnt from a log looks better on that log than it is. It carries the log's fingerprint, so
+that whoever evaluates it can tell. A fingerprint is a sum over episodes, and does not depend on their order,
+on blocks, on parts or on workers; another log, or a part of this one, has another.
 """
 
 from __future__ import annotations
@@ -10,8 +16,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, partial, reduce
 from typing import Any
 
 import numpy as np
@@ -25,20 +32,19 @@ from deadweight.tools.limits import processors
 from deadweight.tools.progress import Pass
 from deadweight.typing import FloatArray
 
-# --------------------------------------------------------------------------------------------------------
-# Stored logs: parts that are fetched when they are needed, and a census that is taken on the way.
-#
-# To everything that folds, a stored log is a sequence of `Trajectories` with common labels, of which a few
-# are in memory at a time. How many episodes there are, and how long, is learnt in the first pass over the
-# parts, whatever that pass was for.
+Summarise = Callable[[Block], Sequence[Any]]
+# Of a log with so many steps an episode, where small blocks are asked for; in memory a share of the log.
+LONG_EPISODE, LARGER_CELLS, SHARE = 32, 4 * SMALL_CELLS, 8
+# A log in memory of so many steps has two threads by itself, where there are processors: more would pay, but
+# each holds a block.
+LONG_LOG, BY_ITSELF = 1 << 20, 2
+# Of the mixing function of SplitMix64 (Steele, Lea & Flood, 2014), for fingerprints.
+ODD = np.uint64(0x9E3779B97F4A7C15)
+MIXERS = ((30, np.uint64(0xBF58476D1CE4E5B9)), (27, np.uint64(0x94D049BB133111EB)))
 
 
 class Stored(Log):
-    """A log in parts that are not in memory.
-
-    Attributes:
-      executor: who fetches and sums the parts.
-    """
+    """A log in parts that are not in memory; `executor` fetches and sums them."""
 
     executor: Executor
     has_rows = False
@@ -49,7 +55,7 @@ class Stored(Log):
 
     @abstractmethod
     def pieces(self, part: int, fetched: Any) -> list[Trajectories]:
-        """What was fetched as logs of some episodes each, in order, checked: whatever takes fewest copies.
+        """A fetched part as checked logs of some episodes each, in order: whatever takes fewest copies.
 
         Before the time limit is known they are those of a log without one.
         """
@@ -70,16 +76,6 @@ class Stored(Log):
     def visits(self, size: int) -> FloatArray | None:
         """None: they take a pass."""
         return None
-
-
-# --------------------------------------------------------------------------------------------------------
-
-Summarise = Callable[[Block], Sequence[Any]]
-# Of a log with so many steps an episode, where small blocks are asked for; in memory a share of the log.
-LONG_EPISODE, LARGER_CELLS, SHARE = 32, 4 * SMALL_CELLS, 8
-# A log in memory of so many steps has two threads by itself, where there are processors: more would pay, but
-# each holds a block.
-LONG_LOG, BY_ITSELF = 1 << 20, 2
 
 
 def reduce_log(
@@ -109,17 +105,14 @@ def reduce_log(
     cells = max(cells, min(larger_cells(parts, cells), steps // SHARE))
     one_pass = Pass(steps)
     workers = max(workers, min(BY_ITSELF, processors()) if steps >= LONG_LOG else 1)
-    if workers == 1:
-        found = _merge_all(
-            _merge_all(_told(map, summarise, some, one_pass)) for some in _by_part(parts, cells)
+    with nullcontext() if workers == 1 else ThreadPoolExecutor(workers) as pool:
+        mapped: Any = map if pool is None else pool.map
+        total = _merge_all(
+            _merge_all(_told(mapped, summarise, _numbered(part, [log], cells), one_pass))
+            for part, log in enumerate(parts)
         )
-    else:
-        with ThreadPoolExecutor(workers) as pool:
-            found = _merge_all(
-                _merge_all(_told(pool.map, summarise, some, one_pass)) for some in _by_part(parts, cells)
-            )
     one_pass.end()
-    return found
+    return total
 
 
 def per_episode(
@@ -141,12 +134,12 @@ def numbered(block: Block, values: FloatArray) -> Pieces:
     return Pieces(((block.part, block.first + block.rows, values),))
 
 
-def in_log_order(found: Pieces) -> FloatArray:
+def in_log_order(pieces: Pieces) -> FloatArray:
     """(n,) or (k, n): numbers of all episodes, from those of all blocks."""
-    sizes = np.bincount([part for part, _, _ in found.items], [len(rows) for _, rows, _ in found.items])
+    sizes = np.bincount([part for part, _, _ in pieces.items], [len(rows) for _, rows, _ in pieces.items])
     before = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)  # episodes before each part
-    result: FloatArray = np.empty((*found.items[0][2].shape[:-1], before[-1]))
-    for part, rows, values in found.items:
+    result: FloatArray = np.empty((*pieces.items[0][2].shape[:-1], before[-1]))
+    for part, rows, values in pieces.items:
         result[..., before[part] + rows] = values
     return result
 
@@ -154,29 +147,25 @@ def in_log_order(found: Pieces) -> FloatArray:
 def _told(
     mapped: Callable[[Summarise, Iterable[Block]], Iterator[Sequence[Any]]],
     summarise: Summarise,
-    some: Iterable[Block],
+    of_part: Iterable[Block],
     one_pass: Pass,
 ) -> Iterator[Sequence[Any]]:
-    """The summaries of some blocks; whoever watches is told after each."""
+    """The summaries of the blocks of a part; whoever watches is told after each."""
     if not one_pass.watched:
-        return mapped(summarise, some)
+        return mapped(summarise, of_part)
     sizes: list[int] = []
 
     def counted() -> Iterator[Block]:
-        for block in some:
+        for block in of_part:
             sizes.append(int(block.lengths.sum()))
             yield block
 
     def told() -> Iterator[Sequence[Any]]:
-        for k, one in enumerate(mapped(summarise, counted())):
+        for k, summaries in enumerate(mapped(summarise, counted())):
             one_pass.done(sizes[k])
-            yield one
+            yield summaries
 
     return told()
-
-
-def _by_part(parts: Iterable[Trajectories], cells: int) -> Iterator[Iterator[Block]]:
-    return (_numbered(part, [log], cells) for part, log in enumerate(parts))
 
 
 def _numbered(part: int, logs: Iterable[Trajectories], cells: int) -> Iterator[Block]:
@@ -202,8 +191,8 @@ def _pass_over(parts: Stored, summarise: Summarise, cells: int) -> list[Any]:
     work = PartWork(parts, summarise, cells, parts.known is None)
     total: list[Any] = []
     parts.progress(0)
-    for done, one in enumerate(parts.executor.map(work, len(parts)), 1):
-        total = _merged(total, one)
+    for done, summaries in enumerate(parts.executor.map(work, len(parts)), 1):
+        total = _merged(total, summaries)
         parts.progress(done)
     parts.passed(total.pop() if work.count else None)
     return total
@@ -211,10 +200,7 @@ def _pass_over(parts: Stored, summarise: Summarise, cells: int) -> list[Any]:
 
 @dataclass(frozen=True, eq=False)
 class PartWork:
-    """What is done with each part of a stored log: fetch it, and sum its blocks.
-
-    With `count` the last sum is the part's census.
-    """
+    """The work on each part of a stored log: fetch it and sum its blocks; with `count` also its census."""
 
     parts: Stored
     summarise: Summarise
@@ -226,7 +212,7 @@ class PartWork:
         return [part, self.parts.fetch(part)]
 
     def add_up(self, loaded: list[Any]) -> list[Any]:
-        """Its sums; `loaded` is emptied."""
+        """The sums of a part; `loaded` is emptied."""
         part, fetched = loaded
         logs = self.parts.pieces(part, fetched)
         loaded.clear()  # columns that no log needs any more make room for those of the next part
@@ -240,21 +226,21 @@ class PartWork:
 
 
 def larger_cells(logs: Sequence[Trajectories], cells: int) -> int:
-    """How large blocks may be: small ones are for what is kept of each episode, and long ones are few."""
+    """The size of blocks: small ones are for what is kept of each episode, and long ones are few."""
     steps, episodes = sum(log.n_steps for log in logs), sum(log.n_episodes for log in logs)
     return LARGER_CELLS if cells == SMALL_CELLS and steps >= LONG_EPISODE * episodes else cells
 
 
 @dataclass(frozen=True, eq=False)
 class _Forgetting:
-    """Summarise a block, and let go of what was made of it on the way."""
+    """Summarise a block, and let go of what was computed of it on the way."""
 
     summarise: Summarise
 
     def __call__(self, block: Block) -> Sequence[Any]:
-        found = self.summarise(block)
+        summaries = self.summarise(block)
         block.forget()
-        return found
+        return summaries
 
 
 @cache
@@ -265,31 +251,18 @@ def _keep_freed_memory() -> None:
     by page, for the next block: that costs more than the arithmetic. It stops doing so for all sizes up to
     the largest that it has ever seen freed, and caps that at 32 MiB. The array is never written to.
     """
-    del_soon = np.empty(31 << 17)
-    del del_soon
+    np.empty(31 << 17)
 
 
 def _merge_all(summaries: Iterable[Sequence[Any]]) -> list[Any]:
-    total: list[Any] = []
-    for one in summaries:
-        total = _merged(total, one)
-    return total
+    return reduce(_merged, summaries, [])
 
 
-def _merged(total: list[Any], one: Sequence[Any]) -> list[Any]:
-    return [a.merge(b) for a, b in zip(total, one, strict=True)] if total else list(one)
+def _merged(total: list[Any], more: Sequence[Any]) -> list[Any]:
+    return [a.merge(b) for a, b in zip(total, more, strict=True)] if total else list(more)
 
 
-# --------------------------------------------------------------------------------------------------------
-# Fingerprints: which log was that?
-#
-# A policy that was learnt from a log looks better on that log than it is. It carries the log's fingerprint,
-# so that whoever evaluates it can tell. A fingerprint is a sum over episodes, and does not depend on their
-# order, on blocks, on parts or on workers; another log, or a part of this one, has another.
-
-# Of the mixing function of SplitMix64 (Steele, Lea & Flood, 2014).
-ODD = np.uint64(0x9E3779B97F4A7C15)
-MIXERS = ((30, np.uint64(0xBF58476D1CE4E5B9)), (27, np.uint64(0x94D049BB133111EB)))
+# --- Fingerprints.
 
 
 def fingerprint(parts: Sequence[Trajectories], workers: int = 1) -> str:

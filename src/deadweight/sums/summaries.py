@@ -18,10 +18,12 @@ from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 # The exponent of a sum that is zero: smaller than any other, so that it never sets the unit.
 NOTHING = -(1 << 40)
-
-
 # Rows of a table whose moments are taken together: as many as stay in cache.
 ROW_CELLS = 1 << 16
+# Mean weights closer to 1 than this are 1: probabilities are often written with six digits.
+NEAR_ONE = 1e-6
+# A table of all keys is quicker than sorting them where it has at most so many places for each that is there.
+SPARSE_KEYS = 8
 
 
 @dataclass(frozen=True)
@@ -64,41 +66,41 @@ class RowMoments:
     def of(
         cls, values: FloatArray, rows: Sequence[int] | None = None, less: FloatArray | None = None
     ) -> RowMoments:
-        """Of (k, m) values of m episodes, or of some rows, less (m,) others; some rows at a time."""
+        """The moments of (k, m) values of m episodes, or of some rows, less (m,) others."""
         chosen = np.arange(len(values)) if rows is None else np.asarray(rows, dtype=np.int64)
         mean, squares = np.empty(len(chosen)), np.empty(len(chosen))
         at_once = max(1, ROW_CELLS // max(1, values.shape[1]))
         with np.errstate(invalid="ignore", over="ignore"):
             for lo in range(0, len(chosen), at_once):
                 here = slice(lo, lo + at_once)
-                some = np.ascontiguousarray(values[chosen[here]])  # a row has the bits that it has alone
+                table = np.ascontiguousarray(values[chosen[here]])  # a row has the bits that it has alone
                 if less is not None:
-                    some -= less
-                some.mean(axis=1, out=mean[here])
-                some -= mean[here, None]
-                np.square(some, out=some).sum(axis=1, out=squares[here])
+                    table -= less
+                table.mean(axis=1, out=mean[here])
+                table -= mean[here, None]
+                np.square(table, out=table).sum(axis=1, out=squares[here])
         return cls(values.shape[1], mean, squares)
 
     @classmethod
-    def beside(cls, some: Sequence[RowMoments]) -> RowMoments:
-        """Those of several tables of the same episodes, one below the other."""
-        mean, squares = (np.concatenate([getattr(one, name) for one in some]) for name in ("mean", "squares"))
-        return cls(some[0].n, mean, squares)
+    def beside(cls, tables: Sequence[RowMoments]) -> RowMoments:
+        """The moments of several tables of the same episodes, one below the other."""
+        mean, squares = (np.concatenate([getattr(t, name) for t in tables]) for name in ("mean", "squares"))
+        return cls(tables[0].n, mean, squares)
 
     @classmethod
     def none(cls, n: int) -> RowMoments:
-        """Of episodes whose values could not be had."""
+        """The moments of episodes whose values could not be had: NaN."""
         return cls(n, np.full(1, np.nan), np.full(1, np.nan))
 
     def merge(self, other: RowMoments) -> RowMoments:
-        """Both together."""
+        """The moments of both together."""
         n = self.n + other.n
         step = other.mean - self.mean
         squares = self.squares + other.squares + step * step * (self.n * other.n / n)
         return RowMoments(n, self.mean + step * (other.n / n), squares)
 
     def row(self, number: int) -> Moments:
-        """Those of one value."""
+        """The moments of one value."""
         return Moments(self.n, float(self.mean[number]), float(self.squares[number]))
 
 
@@ -112,13 +114,13 @@ class CoMoments:
 
     @classmethod
     def of(cls, values: FloatArray) -> CoMoments:
-        """Of (k, m) values of m episodes."""
+        """The moments of (k, m) values of m episodes."""
         mean: FloatArray = values.mean(axis=1)
         deviations = values - mean[:, None]
         return cls(values.shape[1], mean, deviations @ deviations.T)
 
     def merge(self, other: CoMoments) -> CoMoments:
-        """Both together."""
+        """The moments of both together."""
         n = self.n + other.n
         step = other.mean - self.mean
         mean = self.mean + step * (other.n / n)
@@ -190,16 +192,16 @@ class ColumnSums:
 
     def extended(self, columns: int) -> ColumnSums:
         """The same sums with the steps after the end written out, up to `columns` columns."""
-        extra = columns - len(self.weight)
+        extra, stays = columns - len(self.weight), self.stays
         if extra <= 0:
             return self
         return ColumnSums(
             self.n,
-            self.stays,
-            _extended(self.shift, extra, self.stays, NOTHING),
-            _extended(self.weight, extra, self.stays, 0.0),
-            _extended(self.weighted, extra, False, 0.0),
-            _extended(self.counted, extra, self.stays, 0.0),
+            stays,
+            _extended(self.shift, extra, stays, NOTHING),
+            _extended(self.weight, extra, stays),
+            _extended(self.weighted, extra, False),
+            _extended(self.counted, extra, stays),
         )
 
     def merge(self, other: ColumnSums) -> ColumnSums:
@@ -257,23 +259,15 @@ class Kish:
         columns = max(len(self.weight), len(other.weight))
         a, b = self._extended(columns), other._extended(columns)
         shift, to_a, to_b = common_unit(a.shift, b.shift)
-        return Kish(
-            self.stays,
-            shift,
-            a.weight * to_a + b.weight * to_b,
-            a.squares * to_a**2 + b.squares * to_b**2,
-        )
+        squares = a.squares * to_a**2 + b.squares * to_b**2
+        return Kish(self.stays, shift, a.weight * to_a + b.weight * to_b, squares)
 
     def _extended(self, columns: int) -> Kish:
-        extra = columns - len(self.weight)
+        extra, stays = columns - len(self.weight), self.stays
         if extra <= 0:
             return self
-        return Kish(
-            self.stays,
-            _extended(self.shift, extra, self.stays, NOTHING),
-            _extended(self.weight, extra, self.stays, 0.0),
-            _extended(self.squares, extra, self.stays, 0.0),
-        )
+        shift = _extended(self.shift, extra, stays, NOTHING)
+        return Kish(stays, shift, *(_extended(sums, extra, stays) for sums in (self.weight, self.squares)))
 
     @property
     def ess(self) -> FloatArray:
@@ -294,17 +288,13 @@ def common_unit(a: IntArray, b: IntArray) -> tuple[IntArray, FloatArray | float,
     if np.array_equal(a, b):
         return a, 1.0, 1.0
     shift = np.maximum(a, b)
-    one = np.ones(len(shift))
-    return shift, scale(one, a - shift), scale(one, b - shift)
+    ones = np.ones(len(shift))
+    return shift, scale(ones, a - shift), scale(ones, b - shift)
 
 
-def _extended(column: AnyArray, extra: int, stays: bool, otherwise: float) -> AnyArray:
+def _extended(column: AnyArray, extra: int, stays: bool, otherwise: float = 0.0) -> AnyArray:
     """The column with `extra` more entries: its last one again, or `otherwise`."""
     return np.append(column, np.full(extra, column[-1] if stays else otherwise, dtype=column.dtype))
-
-
-# Mean weights closer to 1 than this are 1: probabilities are often written with six digits.
-NEAR_ONE = 1e-6
 
 
 def z_from_one(mean: float, std_error: float, one: float = 1.0) -> float:
@@ -315,10 +305,6 @@ def z_from_one(mean: float, std_error: float, one: float = 1.0) -> float:
     with np.errstate(divide="ignore", invalid="ignore"):
         near = abs(mean - one) <= NEAR_ONE * one
         return 0.0 if near else float(np.divide(mean - one, std_error))
-
-
-# A table of all keys is quicker than sorting them where it has at most so many places for each that is there.
-SPARSE_KEYS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -341,7 +327,7 @@ class KeyedSums:
         return cls(distinct, np.array(sums, dtype=np.float64).reshape(len(columns), distinct.size))
 
     def without_zeros(self) -> KeyedSums:
-        """The same without keys whose first sum is zero."""
+        """The sums without keys whose first sum is zero."""
         there = self.sums[0] != 0
         return self if there.all() else KeyedSums(self.keys[there], self.sums[:, there])
 
@@ -351,7 +337,7 @@ class KeyedSums:
             keys = np.concatenate([self.keys, other.keys])
             columns = np.concatenate([self.sums, other.sums], axis=1)
             return KeyedSums.of(keys, *columns)
-        size = 1 + max(int(one.keys[-1]) for one in (self, other) if one.keys.size)
+        size = 1 + max(int(keys[-1]) for keys in (self.keys, other.keys) if keys.size)
         table, seen = np.zeros((len(self.sums), size)), np.zeros(size, dtype=bool)
         table[:, self.keys] = self.sums
         table[:, other.keys] += other.sums
@@ -361,7 +347,7 @@ class KeyedSums:
 
     def _small_beside(self, other: KeyedSums) -> bool:
         """Whether a table of all keys is small: there is none of rewards, only of whole numbers from 0 on."""
-        filled = [one.keys for one in (self, other) if one.keys.size]
+        filled = [keys for keys in (self.keys, other.keys) if keys.size]
         if not filled or any(keys.dtype.kind not in "iu" or keys[0] < 0 for keys in filled):
             return False
         return 1 + max(int(keys[-1]) for keys in filled) <= SPARSE_KEYS * sum(keys.size for keys in filled)
@@ -374,7 +360,7 @@ class Total:
     value: FloatArray | float
 
     def merge(self, other: Total) -> Total:
-        """Both together."""
+        """The sum of both."""
         return Total(self.value + other.value)
 
 
@@ -387,39 +373,35 @@ class Extent:
 
     @classmethod
     def of(cls, values: FloatArray) -> Extent:
-        """Of an array of any shape."""
+        """The extent of an array of any shape."""
         return cls(float(values.min()), float(values.max()))
 
     def merge(self, other: Extent) -> Extent:
-        """Of both together."""
+        """The extent of both together."""
         return Extent(min(self.lowest, other.lowest), max(self.highest, other.highest))
 
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """What does not add up: a piece from each block, side by side in the order of the blocks."""
+    """Results that do not add up: a piece from each block, side by side in the order of the blocks."""
 
     items: tuple[Any, ...]
 
     def merge(self, other: Pieces) -> Pieces:
-        """Those of both."""
+        """The pieces of both."""
         return Pieces(self.items + other.items)
-
-
-# --------------------------------------------------------------------------------------------------------
-# Sums of whole-episode weights in many lanes, from which a standard error follows without a second pass.
-#
-# The influence of an episode on :math:`v = \sum B G / \sum B` is B (G - v) up to a factor, and v is known in
-# the end. With squares around a centre c near v,
-#
-# .. math:: \sum B^2 (G - v)^2 = \sum B^2 (G - c)^2 - 2 (v - c) \sum B^2 (G - c) + (v - c)^2 \sum B^2
-#
-# loses no digits: c is what the episodes so far say themselves.
 
 
 @dataclass(frozen=True, eq=False)
 class WholeSums:
-    """Sums over episodes, (L,) each; they merge.
+    r"""Sums of whole-episode weights in L lanes, from which standard errors follow without a second pass.
+
+    The influence of an episode on :math:`v = \sum B G / \sum B` is B (G - v) up to a factor, and v is known
+    in the end. With squares around a centre c near v,
+
+    .. math:: \sum B^2 (G - v)^2 = \sum B^2 (G - c)^2 - 2 (v - c) \sum B^2 (G - c) + (v - c)^2 \sum B^2
+
+    loses no digits: c is what the episodes so far say themselves.
 
     Attributes:
       weight, weighted, squares: of B, of B G and of B^2.
@@ -434,12 +416,12 @@ class WholeSums:
 
     @classmethod
     def of(cls, final: FloatArray, returns: FloatArray) -> WholeSums:
-        """Of (m, L) whole weights and (m,) returns."""
+        """The sums of (m, L) whole weights and (m,) returns."""
         # In the order of `ColumnSums` and `Kish`: a lane has the bits that it has by itself.
         columns = np.ascontiguousarray(final.T)[:, :, None]  # (L, m, 1)
-        weighted = np.array([np.einsum("ij,ij->j", one, returns[:, None])[0] for one in columns])
+        weighted = np.array([np.einsum("ij,ij->j", lane, returns[:, None])[0] for lane in columns])
         squared = columns * columns
-        weight, squares = (np.add.reduce(one, axis=1)[:, 0] for one in (columns, squared))
+        weight, squares = (np.add.reduce(table, axis=1)[:, 0] for table in (columns, squared))
         away = returns - divide(weighted, weight)[:, None]  # (L, m)
         first = squared[:, :, 0] * away
         return cls(weight, weighted, squares, first.sum(axis=1), np.einsum("ij,ij->i", first, away))
@@ -452,7 +434,7 @@ class WholeSums:
     def merge(self, other: WholeSums) -> WholeSums:
         """Sums over the episodes of both, around the centre of both."""
         weight, weighted = self.weight + other.weight, self.weighted + other.weighted
-        (a, a_spread), (b, b_spread) = (one.around(divide(weighted, weight)) for one in (self, other))
+        (a, a_spread), (b, b_spread) = (sums.around(divide(weighted, weight)) for sums in (self, other))
         return WholeSums(weight, weighted, self.squares + other.squares, a + b, a_spread + b_spread)
 
     def around(self, centre: FloatArray) -> tuple[FloatArray, FloatArray]:

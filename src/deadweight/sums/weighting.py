@@ -1,8 +1,14 @@
-"""Weighting: the ratios of a log, and which of them are kept.
+r"""Weighting: the ratios of a log, and which of them are kept.
 
 The prefix S of the paper is this file: the kept ratio k_t is 1 in a dropped state and rho_t elsewhere. Every
 estimator is written with k_t and is its plain self when nothing is dropped. The full ratios are never
-overwritten: incremental and density-ratio estimators need both.
+overwritten: incremental and density-ratio estimators need both. The terms of an estimator are made of a
+`WeightedBlock`: whatever is asked of it is computed once and shared by all estimators with its weighting.
+
+Importance sampling of whole episodes and of steps needs few sums: for each episode its whole weight B, its
+return G and :math:`\sum_t \gamma^t W_t r_t`; for each step :math:`\sum_i W_t` and :math:`\sum_i W_t r_t`. The
+compiled kernel reads them off the flat columns of the log in one `Walk`, without an (m, H) matrix. It works
+in plain doubles and declines a block whose products leave their range; such a block is left to numpy.
 """
 
 from __future__ import annotations
@@ -24,20 +30,12 @@ from deadweight.sums.summaries import NOTHING, Kish
 from deadweight.tools.arithmetic import Key
 from deadweight.typing import AnyArray, BoolArray, FloatArray
 
-# --------------------------------------------------------------------------------------------------------
-# Walks: what the compiled kernel finds on its way along the episodes of a block, in one pass.
-#
-# Importance sampling of whole episodes and of steps needs few sums: for each episode its whole weight B, its
-# return G and :math:`\sum_t \gamma^t W_t r_t`; for each step :math:`\sum_i W_t` and :math:`\sum_i W_t r_t`.
-# The kernel reads them off the flat columns of the log, without an (m, H) matrix. It works in plain doubles
-# and declines a block whose products leave their range; such a block is left to numpy.
-
 ANY_STRIDE = 1 << 30
 
 
 @dataclass(frozen=True, eq=False)
 class Ratios:
-    """Where the kernel finds the kept ratio of a step.
+    """The arrays in which the kernel finds the kept ratio of a step.
 
     In `table` by state and action; or as the quotient of `top` and `bottom`, each a table or a column. A drop
     that the table does not hold yet is one flag for each step or a state.
@@ -59,26 +57,26 @@ class Ratios:
 
     @property
     def stride(self) -> int:
-        """Steps after which a product within exp(+-SAFE_LOG) is still within the square of that."""
+        """Number of steps in which a product within exp(+-SAFE_LOG) stays within the square of that."""
         if self.log_bound is None or self.log_bound > SAFE_LOG:
             return 1
         return ANY_STRIDE if self.log_bound == 0 else min(ANY_STRIDE, int(SAFE_LOG / self.log_bound))
 
     @property
     def arrays(self) -> tuple[AnyArray | None, ...]:
-        """All of them, in the order in which the kernel takes them."""
+        """The arrays in the order in which the kernel takes them."""
         tables = (self.table, self.top_table, self.bottom_table)
         return (*tables, self.top_column, self.bottom_column, self.dropped_steps, self.dropped_states)
 
     @property
     def arguments(self) -> tuple[Any, ...]:
-        """What the kernel is told of the ratios."""
+        """The arguments of the kernel that describe the ratios."""
         return (*self.arrays, self.n_actions, self.stride)
 
 
 @dataclass(frozen=True, eq=False)
 class Walk:
-    """What one pass along the episodes of a block gives; its weights are plain doubles."""
+    """The sums of one pass of the kernel along the episodes of a block; its weights are plain doubles."""
 
     columns: tuple[AnyArray, ...]  # of the block's log, and its episodes
     ratios: Ratios
@@ -95,11 +93,11 @@ class Walk:
           slope, pull: (T,), T >= H.
         """
         after = np.append(np.cumsum(pull[::-1])[::-1], 0.0)
-        found = np.empty(len(self.final))
+        influence = np.empty(len(self.final))
         assert kernel.KERNEL is not None
-        done = kernel.KERNEL.influences(self.columns, self.ratios.arguments, (slope, pull, after), found)
+        done = kernel.KERNEL.influences(self.columns, self.ratios.arguments, (slope, pull, after), influence)
         assert done, "the same products have been in range before"
-        return found
+        return influence
 
 
 def walk(block: Block, ratios: Ratios, gamma: float) -> Walk | None:
@@ -117,30 +115,12 @@ def walk(block: Block, ratios: Ratios, gamma: float) -> Walk | None:
     return Walk(columns, ratios, *results)
 
 
-def step_sizes(block: Block, ratios: Ratios) -> tuple[FloatArray, FloatArray] | None:
-    """(H,) sums over i of W_t and of its square; ended episodes keep their last weight. None as in `walk`."""
-    columns = _columns(block, ratios)
-    if kernel.KERNEL is None or columns is None:
-        return None
-    weight, squares = np.zeros((2, block.horizon))
-    scratch = np.zeros((2, block.horizon + 1))
-    done = kernel.KERNEL.step_sizes(columns, ratios.arguments, (weight, squares, *scratch))
-    return (weight, squares) if done else None
-
-
 def _columns(block: Block, ratios: Ratios) -> tuple[AnyArray, ...] | None:
-    """What the kernel is told of a block; None where it cannot read it, or these ratios leave its range."""
+    """The kernel's view of a block; None where it cannot read it, or these ratios leave its range."""
     log = block.log
     columns = (log.states, log.actions, log.rewards, log.offsets, block.rows)
     readable = all(map(kernel.readable, (*columns, *ratios.arrays)))
     return columns if readable and (ratios.log_bound or 0.0) <= SAFE_LOG else None
-
-
-# --------------------------------------------------------------------------------------------------------
-# A weighted block: the steps of a block together with the ratios of one weighting, each quantity by name.
-#
-# This is what the terms of an estimator are made of. Whatever is asked for is computed once and shared by all
-# estimators that have the same weighting.
 
 
 class WeightedBlock:
@@ -153,7 +133,6 @@ class WeightedBlock:
 
     def __init__(self, steps: Block, weighting: Weighting) -> None:
         self.steps, self.weighting = steps, weighting
-        self._kept: FloatArray | None = None
         self._walks: dict[float, Walk | None] = {}
 
     @property
@@ -192,14 +171,9 @@ class WeightedBlock:
         drop = self.weighting.drop
         return None if drop is None else drop.on(self.steps)
 
-    @property
+    @cached_property
     def kept(self) -> FloatArray:
         """(m, H) k_t: rho_t, or 1 where the ratio is dropped; 1 on padding."""
-        if self._kept is None:
-            self._kept = self._ratios()
-        return self._kept
-
-    def _ratios(self) -> FloatArray:
         table = self.weighting.table
         if table is not None:
             return table.on(self.steps)
@@ -215,14 +189,14 @@ class WeightedBlock:
         table = self.weighting.table
         if table is None:
             return running_product(self.kept)
-        if self._kept is not None:
-            return running_product(self._kept, table.log_bound)
+        if "kept" in vars(self):
+            return running_product(self.kept, table.log_bound)
         # The products take the place of the ratios in memory. Few need both; they look the ratios up again.
         return running_product(table.on(self.steps), table.log_bound, overwrite=True)
 
     @cached_property
     def summed(self) -> Running:
-        """(m, H) the same to first order, 1 + sum over u <= t of (k_u - 1)."""
+        """(m, H) cumulative weights to first order, 1 + sum over u <= t of (k_u - 1)."""
         weights = np.cumsum(self.kept - 1.0, axis=1)
         weights += 1.0
         return Running(weights)
@@ -230,20 +204,28 @@ class WeightedBlock:
     @cached_property
     def final(self) -> Running:
         """(m, 1) whole weights B, from a walk where one can be made, else from the running products."""
-        made = next((made for made in self._walks.values() if made is not None), None)
-        if made is None and "running" not in vars(self):
-            made = self.walk(1.0)
-        return self.running.last.contiguous if made is None else Running(made.final[:, None])
+        walked = next((walk for walk in self._walks.values() if walk is not None), None)
+        if walked is None and "running" not in vars(self):
+            walked = self.walk(1.0)
+        return self.running.last.contiguous if walked is None else Running(walked.final[:, None])
 
     def step_sizes(self, finished: str) -> Kish:
         """Sums of the weights of each step and of their squares, for effective sample sizes."""
         members = self.members(finished)
-        if members is None:
-            walked = step_sizes(self.steps, self.weighting.for_kernel(self.steps.log))
-            if walked is not None:
-                weight, squares = walked
-                return Kish(True, np.where(weight == 0, NOTHING, 0), weight, squares)
-        return Kish.of(self.running, members)
+        walked = self._walked_step_sizes() if members is None else None
+        return Kish.of(self.running, members) if walked is None else walked
+
+    def _walked_step_sizes(self) -> Kish | None:
+        """The sums by the kernel, where ended episodes keep their last weight; None as in `walk`."""
+        ratios, horizon = self.weighting.for_kernel(self.steps.log), self.horizon
+        columns = _columns(self.steps, ratios)
+        if kernel.KERNEL is None or columns is None:
+            return None
+        weight, squares = np.zeros((2, horizon))
+        results = (weight, squares, *np.zeros((2, horizon + 1)))
+        if not kernel.KERNEL.step_sizes(columns, ratios.arguments, results):
+            return None
+        return Kish(True, np.where(weight == 0, NOTHING, 0), weight, squares)
 
     def returns(self, gamma: float) -> FloatArray:
         """(m,) discounted return of each episode."""
@@ -252,14 +234,10 @@ class WeightedBlock:
     def walk(self, gamma: float) -> Walk | None:
         """All sums of one pass by the kernel; None where it takes neither this block nor these ratios."""
         if gamma not in self._walks:
-            made = walk(self.steps, self.weighting.for_kernel(self.steps.log), gamma)
-            self._walks[gamma] = made
-            if made is not None:
-                self.steps.walked_returns.setdefault(gamma, made.returns)
+            sums = self._walks[gamma] = walk(self.steps, self.weighting.for_kernel(self.steps.log), gamma)
+            if sums is not None:
+                self.steps.walked_returns.setdefault(gamma, sums.returns)
         return self._walks[gamma]
-
-
-# --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,20 +279,17 @@ class Weighting(Key):
         return Weighting, (self.pair, self.drop)
 
     def keeping_first(self) -> Weighting:
-        """The same weighting, except that first steps keep their ratios (as in the authors' DRSIS)."""
+        """The weighting in which first steps keep their ratios (as in the authors' DRSIS)."""
         return Weighting(self.pair, None if self.drop is None else ExceptFirst(self.drop))
 
     @property
     def undropped(self) -> Weighting:
-        """The same policies with nothing dropped."""
+        """The weighting of these policies with nothing dropped."""
         return self if self.drop is None else Weighting(self.pair)
 
     def on(self, block: Block) -> WeightedBlock:
         """The block with these ratios; equal weightings share it."""
-        return block.once(self, self._weigh)
-
-    def _weigh(self, block: Block) -> WeightedBlock:
-        return WeightedBlock(block, self)
+        return block.once(self, lambda block: WeightedBlock(block, self))
 
     @cached_property
     def table(self) -> RatioTable | None:
@@ -340,7 +315,7 @@ class Weighting(Key):
         return ratios
 
     def for_kernel(self, log: Trajectories) -> Ratios:
-        """Where the kernel finds the kept ratios of a log."""
+        """The kept ratios of a log as the kernel finds them."""
         n_actions, table = self.pair.n_actions, self.table
         if table is not None:
             return Ratios(n_actions, table.values, table.log_bound)

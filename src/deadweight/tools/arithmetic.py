@@ -1,4 +1,7 @@
-"""Small operations that numpy leaves half-way: read-only views, division by zero, sums by index, rounding."""
+"""Small operations that numpy leaves half-way: read-only views, division by zero, sums by index, rounding.
+
+And what goes with numbers: attributes that are computed once, keys of sums, numbers of a text table.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +16,15 @@ from deadweight.typing import AnyArray, FloatArray, IntArray
 
 
 def unmasked(values: Any) -> Any:
-    """What a mask hides as missing: NaN among numbers, None elsewhere. numpy would read what lies under it.
-
-    >>> unmasked(np.ma.masked_array([1.0, 2.0], mask=[False, True]))
-    array([ 1., nan])
-    """
+    """The values with NaN (among numbers) or None where masked; numpy would read what lies under the mask."""
     masks = sys.modules.get("numpy.ma")  # as long as nobody has imported it, nobody has a mask
     if masks is None or not isinstance(values, masks.MaskedArray):
         return values
     if values.dtype.kind in "biuf":
         return values.astype(np.float64).filled(np.nan)
-    shown = np.array(values.data, dtype=object)
-    shown[masks.getmaskarray(values)] = None  # `filled` takes None for a fill value of its own, such as "?"
-    return shown
+    filled = np.array(values.data, dtype=object)
+    filled[masks.getmaskarray(values)] = None  # `filled` takes None for a fill value of its own, such as "?"
+    return filled
 
 
 def frozen(array: Any) -> Any:
@@ -36,20 +35,16 @@ def frozen(array: Any) -> Any:
 
 
 def apart(array: AnyArray, given: object) -> AnyArray:
-    """The array, a copy of it where what a caller has given, and may still write to, lies in the same memory.
+    """The array, or a copy where it shares memory with what a caller gave and may still write to.
 
     Lists, frames and arrays of other types have been copied when they were converted.
-
-    >>> given = np.zeros(3)
-    >>> apart(given[1:], given).base is given, apart(given.astype(int), given).base is None
-    (False, True)
     """
     shared = isinstance(given, np.ndarray) and np.may_share_memory(array, given)
     return np.array(array) if shared else array
 
 
 def freeze_fields(record: object) -> None:
-    """Make views that cannot be written to of the arrays of a record: those who get it cannot change it."""
+    """Replace the arrays of a record by read-only views of them."""
     for name, value in vars(record).items():
         if isinstance(value, np.ndarray) and value.flags.writeable:
             object.__setattr__(record, name, frozen(value))
@@ -68,42 +63,31 @@ def divide(top: FloatArray | float, bottom: FloatArray | float) -> FloatArray:
 
 
 def sums_by(index: IntArray, values: AnyArray | None = None, size: int = 0) -> FloatArray:
-    """Sum of the values (or the number) of each index.
-
-    >>> sums_by(np.array([0, 2, 2]), size=4)
-    array([1., 0., 2., 0.])
-    """
+    """Sum of the values (or the number) of each index."""
     return np.bincount(index, values, minlength=size).astype(np.float64, copy=False)
 
 
 def sums_by_row(index: IntArray, values: FloatArray, size: int) -> FloatArray:
-    """(k, size) the same of each row of (k, m) values."""
+    """(k, size) sums of each row of (k, m) values by index."""
     count = len(values)
     places = np.arange(count)[:, None] * size + index
     return sums_by(places.ravel(), values.ravel(), count * size).reshape(count, size)
 
 
 def two_digits(number: int) -> int:
-    """A number of at least 0 rounded up to two digits, where nobody knows more of it.
-
-    >>> two_digits(1234), two_digits(7)
-    (1300, 7)
-    """
+    """A number of at least 0 rounded up to two digits: 1234 -> 1300, 7 -> 7."""
     unit: int = 10 ** max(0, len(str(number)) - 2)
     return -(-number // unit) * unit
 
-
-# --------------------------------------------------------------------------------------------------------
-# Attributes that are made when first asked for, and kept.
 
 T = TypeVar("T")
 
 
 class once(Generic[T]):
-    """What `functools.cached_property` does, without the lock that it takes before Python 3.12.
+    """`functools.cached_property` without the lock that it takes before Python 3.12.
 
-    For objects of which there are hundreds a question. Two threads may both make the value, which does no
-    harm: what is made is the same.
+    For objects of which there are hundreds a question. Two threads may both compute the value, which does no
+    harm: it is the same.
     """
 
     def __init__(self, make: Callable[[Any], T]) -> None:
@@ -120,19 +104,13 @@ class once(Generic[T]):
     def __get__(self, instance: object | None, owner: type) -> once[T] | T:
         if instance is None:
             return self
-        made = instance.__dict__[self._name] = self._make(instance)
-        return made
+        value = instance.__dict__[self._name] = self._make(instance)
+        return value
 
 
-# --------------------------------------------------------------------------------------------------------
-# Numbers of a text table: four decimals, unless values are so small or so large that these say nothing.
-
-DECIMALS = 4
-SMALL = 1e-3
-"""Where values are typically below, four decimals would leave no digit of them."""
-SMALLEST_FIXED = 1e-6
-ROUNDING = 1e-12
-"""No value is meant that small: it is what sums leave of a zero."""
+# Numbers of a text table have four decimals, unless values are so small that this leaves no digit of them, or
+# so large that it says nothing. What is below the rounding is what sums leave of a zero.
+SMALL, SMALLEST_FIXED, ROUNDING = 1e-3, 1e-6, 1e-12
 LARGE, LARGEST_FIXED = 1e6, 1e10
 
 TableNumber = Callable[..., str]
@@ -141,11 +119,7 @@ UNDETERMINED = "undetermined"
 
 
 def ends_in_words(ends: tuple[float, float], form: TableNumber, *style: str) -> str:
-    """An interval as text.
-
-    >>> ends_in_words((0.5, 2.0), "{:.4g}".format), ends_in_words((-math.inf, math.inf), "{:.4g}".format)
-    ('[0.5, 2]', 'undetermined')
-    """
+    """An interval as text."""
     if ends == (-math.inf, math.inf):
         return UNDETERMINED
     return f"[{form(ends[0], *style)}, {form(ends[1], *style)}]"
@@ -160,9 +134,9 @@ def table_number(typical: Iterable[float]) -> TableNumber:
     >>> table_number([0.00012, 0.00034])(0.000123), table_number([4.5e-8])(4.5e-8)
     ('0.0001230', '4.500e-08')
     """
-    sizes = sorted(abs(one) for one in typical if math.isfinite(one) and abs(one) > ROUNDING)
+    sizes = sorted(abs(value) for value in typical if math.isfinite(value) and abs(value) > ROUNDING)
     scale = sizes[len(sizes) // 2] if sizes else 1.0
-    decimals = DECIMALS if scale >= SMALL else 3 - math.floor(math.log10(scale))
+    decimals = 4 if scale >= SMALL else 3 - math.floor(math.log10(scale))
 
     def form(value: float, sign: str = "") -> str:
         size = abs(value)
@@ -173,12 +147,8 @@ def table_number(typical: Iterable[float]) -> TableNumber:
     return form
 
 
-# --------------------------------------------------------------------------------------------------------
-# Keys under which sums are kept: hashed once, since hundreds of them are looked up thousands of times.
-
-
 class Key:
-    """Equal to another with equal parts."""
+    """A key of sums, equal to another with equal parts; hashed once, since keys are looked up very often."""
 
     __slots__ = ("_hash", "parts")
 

@@ -20,15 +20,13 @@ from deadweight.typing import FloatArray, IntArray
 FURTHEST = 6.0
 SAMPLE_ROWS = 20_000
 ROUNDS = 20
-WIDTH = 1.0
-"""The width of a bump, in distances between neighbouring centres."""
+# Bumps along one feature by itself; fewer than the least are none.
 LEAST_ALONG, MOST_ALONG = 3, 6
-"""Bumps along one feature by itself; fewer than the least are none."""
 
 
 @dataclass(frozen=True, eq=False)
 class Bumps:
-    """A basis that has looked at some rows.
+    """A basis fitted to some rows.
 
     Attributes:
       mean, scale: (d,) of the rows looked at; the scale of a constant column is 1.
@@ -47,20 +45,16 @@ class Bumps:
 
     @classmethod
     def fitted(cls, x: FloatArray, size: int = 100, seed: int = 0, along: bool = False) -> Bumps:
-        """The basis of these rows: `size` bumps between features or, if asked for, half of them along each.
-
-        >>> Bumps.fitted(np.random.default_rng(0).normal(size=(50, 2)), size=4).of(np.zeros((3, 2))).shape
-        (3, 7)
-        """
+        """The basis of these rows: `size` bumps between features or, if `along`, half of them along each."""
         rng = np.random.default_rng(seed)
-        some = x if len(x) <= SAMPLE_ROWS else x[np.sort(rng.choice(len(x), SAMPLE_ROWS, replace=False))]
-        mean, scale = some.mean(axis=0), some.std(axis=0)
+        rows = x if len(x) <= SAMPLE_ROWS else x[np.sort(rng.choice(len(x), SAMPLE_ROWS, replace=False))]
+        mean, scale = rows.mean(axis=0), rows.std(axis=0)
         scale[scale <= 1e-12 * np.maximum(1.0, np.abs(mean))] = 1.0
-        z = _standardised(some, mean, scale)
+        z = _standardised(rows, mean, scale)
         alone = _along(z, size // 2 if along else 0)
         between = size // 2 if len(alone[0]) else size
         centres = k_means(z, between, rng) if between else np.empty((0, x.shape[1]))
-        return cls(mean, scale, centres, WIDTH * _neighbourhood(centres), *alone)
+        return cls(mean, scale, centres, _neighbourhood(centres), *alone)
 
     @property
     def size(self) -> int:
@@ -92,7 +86,7 @@ class Bumps:
 
 
 def squared_distances(x: FloatArray, y: FloatArray) -> FloatArray:
-    """(m, k) between the rows of x, (m, d), and of y, (k, d)."""
+    """(m, k) squared distances between the rows of x, (m, d), and of y, (k, d)."""
     far = x @ (-2.0 * y.T)
     far += np.square(x).sum(axis=1)[:, None]
     far += np.square(y).sum(axis=1)
@@ -103,9 +97,6 @@ def k_means(x: FloatArray, size: int, rng: np.random.Generator) -> FloatArray:
     """(k, d) centres by k-means, k at most `size` and at most the number of different rows.
 
     It starts from rows drawn far from each other.
-
-    >>> k_means(np.array([[0.0], [0.1], [5.0], [5.1]]), 2, np.random.default_rng(0)).round(2).tolist()
-    [[0.05], [5.05]]
 
     Reference: Arthur & Vassilvitskii (2007).
     """

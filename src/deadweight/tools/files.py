@@ -4,12 +4,18 @@ Whoever reads such a file while it is being written, or after the writer was kil
 new one. A link stays, and what it leads to is replaced. Nobody may read the new file who could not read the
 old one, nor any of it before it is whole. Devices and pipes are not replaced but written to. What reaches the
 caller is the `OSError` of the disk; `writing` makes one message of it.
+
+Temporary folders are where the user says or not at all, for this user alone, and gone with their process.
+They hold what was decoded of a log. A folder goes when it is closed, let go of, or when the process ends by
+itself. A process that is killed leaves its folders; the next one finds and removes them. It knows them by a
+lock, which the system gives back however a process ended: process numbers would not tell, since they are
+used again, and are others inside a container. Locks may not be seen by other machines that share a folder,
+so the name says which machine made it, and what another machine left is left to that machine.
 """
 
 from __future__ import annotations
 
 import atexit
-import contextlib
 import errno
 import glob
 import os
@@ -22,7 +28,7 @@ import sys
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
@@ -32,15 +38,18 @@ from typing import Any, BinaryIO
 
 from deadweight.errors import OutputError
 
-# --------------------------------------------------------------------------------------------------------
-# Who may read a file that takes the place of another, or holds what another one holds: nobody new.
-
 ALL, OWNER = 0o777, 0o600
 ACCESS_LIST = "system.posix_acl_access"
+NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+# Without waiting for a reader, and without becoming the terminal of anything.
+THROUGH = os.O_WRONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+# Letters of a name that its temporary name begins with: that may be no longer than names may be.
+LONGEST = 50
+PROBED = 4096
 
 
 def set_access(handle: int, mode: int, replaced: Path | None = None, like: Sequence[Path] = ()) -> None:
-    """Give a file its owner, its group and its mode.
+    """Give a file its owner, its group and its mode, so that nobody new may read it.
 
     Args:
       handle: of the file.
@@ -51,15 +60,16 @@ def set_access(handle: int, mode: int, replaced: Path | None = None, like: Seque
     mode &= ALL
     if replaced is not None:
         _set_owner(handle, replaced.stat())
-    if replaced is not None or like:
-        _drop_access_list(handle)  # the folder's
+    if (replaced is not None or like) and sys.platform == "linux":
+        with suppress(OSError):
+            os.removexattr(handle, ACCESS_LIST)  # the folder's
     group = os.fstat(handle).st_gid
     if replaced is not None:
         mode &= _widest(replaced, group)
     for model in like:
         mode &= _widest(model, group) | OWNER
     if sys.platform != "win32":
-        with contextlib.suppress(OSError):  # where a file system knows no modes, it stays as it was begun
+        with suppress(OSError):  # where a file system knows no modes, it stays as it was begun
             os.fchmod(handle, mode)
 
 
@@ -81,32 +91,16 @@ def _set_owner(handle: int, there: os.stat_result) -> None:
     """Give a file the owner and group of another, or at least its group, where that is allowed."""
     if sys.platform != "win32":
         for owner in (there.st_uid, -1):
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 os.fchown(handle, owner, there.st_gid)
                 return
 
 
 def _has_access_list(path: Path) -> bool:
     if sys.platform == "linux":
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             return bool(os.getxattr(path, ACCESS_LIST))
     return False
-
-
-def _drop_access_list(handle: int) -> None:
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError):
-            os.removexattr(handle, ACCESS_LIST)
-
-
-# --------------------------------------------------------------------------------------------------------
-
-NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-# Without waiting for a reader, and without becoming the terminal of anything.
-THROUGH = os.O_WRONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
-LONGEST = 50
-"""Letters of a name that its temporary name begins with: that may be no longer than names may be."""
-PROBED = 4096
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], Any], like: Sequence[Path] = ()) -> None:
@@ -137,7 +131,7 @@ def write_whole(path: Path, write: Callable[[BinaryIO], Any], like: Sequence[Pat
         temporary.replace(place.path)
         _sync_folder(place.path.parent)
     finally:
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             temporary.unlink(missing_ok=True)
 
 
@@ -208,7 +202,7 @@ class _Place:
 
 def _standard_stream(there: os.stat_result) -> Any:
     for handle, stream in ((1, sys.stdout), (2, sys.stderr)):
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             if os.path.samestat(os.fstat(handle), there):
                 return stream
     return None
@@ -238,7 +232,7 @@ def _begun(path: Path, mode: int = 0o600) -> tuple[Path, int]:
 
 
 def _mode_of_a_new(path: Path) -> int:
-    """What umask and folder make of it, by a file without content: it may be seen by anybody."""
+    """The mode that umask and folder give a new file, by one without content: anybody may see that."""
     temporary, handle = _begun(path, 0o666)
     try:
         return os.fstat(handle).st_mode
@@ -255,7 +249,7 @@ def _sweep(path: Path) -> None:
     for leftover in path.parent.glob(f".{glob.escape(name)}.*.part"):
         parts = re.fullmatch(r"\.(\d+)\.[0-9a-f]{16}\.part", leftover.name[len(name) + 1 :], re.ASCII)
         if parts is not None and not _is_running(int(parts[1])):
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 there = leftover.lstat()
                 if stat.S_ISREG(there.st_mode) and there.st_uid == os.geteuid():
                     leftover.unlink()
@@ -267,13 +261,13 @@ def _is_running(pid: int) -> bool:
     except ProcessLookupError:
         return False
     except (OSError, OverflowError):
-        return True
+        pass
     return True
 
 
 def _sync_folder(folder: Path) -> None:
     """Bring a new name to the disk, where folders can be opened."""
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(handle)
@@ -281,11 +275,10 @@ def _sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
-OF_RUNS = "Free some space or choose another folder with --out. Finished runs are kept."
-
-
-@contextlib.contextmanager
-def writing(path: Path, fix: str = OF_RUNS) -> Iterator[None]:
+@contextmanager
+def writing(
+    path: Path, fix: str = "Free some space or choose another folder with --out. Finished runs are kept."
+) -> Iterator[None]:
     """Make the folder of a file, and of any failure of the disk one message that names the place.
 
     `fix` is what to do about it: a command that has no --out names the option that it has.
@@ -294,10 +287,7 @@ def writing(path: Path, fix: str = OF_RUNS) -> Iterator[None]:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield
     except OSError as error:
-        raise OutputError(
-            f"'{path}' could not be written: {error.strerror or error}.",
-            fix=fix,
-        ) from None
+        raise OutputError(f"'{path}' could not be written: {error.strerror or error}.", fix=fix) from None
 
 
 def check_folder(folder: Path) -> None:
@@ -306,26 +296,19 @@ def check_folder(folder: Path) -> None:
         probe(folder / "any")
 
 
-# --------------------------------------------------------------------------------------------------------
-# Temporary folders: where the user says or not at all, for this user alone, and gone with their process.
-#
-# They hold what was decoded of a log. A folder goes when it is closed, let go of, or when the process ends by
-# itself. A process that is killed leaves its folders; the next one finds and removes them. It knows them by a
-# lock, which the system gives back however a process ended: process numbers would not tell, since they are
-# used again, and are others inside a container. Locks may not be seen by other machines that share a folder,
-# so the name says which machine made it, and what another machine left is left to that machine.
+# --- Temporary folders.
 
 # What says where, in the order in which Python asks; and where it would go without a word.
 VARIABLES = ("TMPDIR", "TEMP", "TMP")
-UNASKED = ("/tmp", "/var/tmp", "/usr/tmp")
+UNASKED: tuple[str, ...] = ("/tmp", "/var/tmp", "/usr/tmp")
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 NAME = re.compile("deadweight-([0-9a-f]{8})-([0-9a-f]{8})-[0-9a-f]{16}")
 UNKNOWN = "0" * 8
 # Whoever still writes into a folder that is removed finds it gone soon.
 ATTEMPTS = 100
 
+# Paths of folders that are there: the process that made them, and its lock.
 _held: dict[str, tuple[int, int | None]] = {}
-"""Paths of folders that are there: the process that made them, and its lock."""
 
 
 class NoRoom(OutputError):
@@ -365,24 +348,20 @@ def sweep(folder: str | None = None) -> None:
 
 
 def _place() -> tuple[str, str]:
-    """What names the folder for temporary files, "" if nothing does, and its path.
+    """The variable that names the folder for temporary files, or "", and the folder's path.
 
     `tempfile.gettempdir` goes elsewhere, without a word, where the folder that was named takes no files.
     """
+    unasked = UNASKED
+    with suppress(OSError):
+        unasked += (os.getcwd(),)
     chosen = tempfile.tempdir  # by the program, or by Python when it was first asked
-    if chosen is not None and os.fsdecode(chosen) not in _unasked():
+    if chosen is not None and os.fsdecode(chosen) not in unasked:
         return "tempfile.tempdir", os.path.abspath(os.fsdecode(chosen))
     for variable in VARIABLES:
         if os.environ.get(variable):
             return variable, os.path.abspath(os.environ[variable])
     return "", tempfile.gettempdir()
-
-
-def _unasked() -> tuple[str, ...]:
-    """Where Python goes by itself."""
-    with suppress(OSError):
-        return (*UNASKED, os.getcwd())
-    return UNASKED
 
 
 def _made() -> str:
@@ -456,11 +435,9 @@ def _short(text: str) -> str:
 
 
 def _is_from_here(name: str) -> bool:
-    """Whether the name of a folder is one of ours, and its lock is seen here if it is held."""
+    """Whether a folder's name is one of ours, and its lock is seen here if it is held."""
     parts = NAME.fullmatch(name)
-    if parts is None:
-        return False
-    return parts[1] == _machine() or (parts[2] == _running_system() != UNKNOWN)
+    return parts is not None and (parts[1] == _machine() or parts[2] == _running_system() != UNKNOWN)
 
 
 atexit.register(remove_all)

@@ -1,11 +1,15 @@
-"""How large a table may become: one limit, and one question to ask before anything large is made.
+"""Limits of the machine: how large a table may become, and how many threads and processors work.
 
 Whatever has the size of states x actions (or states x states, or steps x states x actions) is asked about
 here first, and so is what a small file says it unpacks to. Over the limit there is one error, with a code,
-instead of a machine that swaps or a process that is killed.
+instead of a machine that swaps or a process that is killed. The limit is half of the memory that there is: of
+the machine, of the container, or of the process where it has a limit of its own. `DEADWEIGHT_MEMORY=8GB` in
+the environment sets another.
 
-The limit is half of the memory that there is: of the machine, of the container, or of the process where it
-has a limit of its own. `DEADWEIGHT_MEMORY=8GB` in the environment sets another.
+OpenBLAS, which numpy and scipy bring along, shares every product out among all cores and waits for the
+slowest, busily. On a machine that has other things to do the many small products of a model of features
+then take ten times as long, and a system of a hundred states a thousand times. So small logs and models have
+one thread. Where its switch cannot be found, as with another library, nothing is switched.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ import ctypes
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -29,8 +33,12 @@ WITHOUT_A_SYSTEM = 8 * 10**9
 CONTAINERS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 NUMBER = 8
 """Bytes of a number."""
+# Tables of states x actions that an evaluation holds at once, roughly: policies, counts, a model.
 TABLES = 6
-"""Tables of states x actions that an evaluation holds at once, roughly: policies, counts, a model."""
+# Logs with more steps than this gain from several threads.
+FEW_STEPS = 50_000
+# Where wheels keep the libraries that come with them, on Linux and Windows, and on macOS.
+PLACES = ("../{name}.libs", ".dylibs")
 
 
 def allowed() -> int:
@@ -38,13 +46,13 @@ def allowed() -> int:
     wanted = os.environ.get(VARIABLE, "").strip()
     if not wanted:
         return int(SHARE * min(_physical(), _of_this_process()))
-    found = SIZE.fullmatch(wanted)
-    if found is None:
+    size = SIZE.fullmatch(wanted)
+    if size is None:
         raise OptionError(
             f"{VARIABLE} must be a number of bytes such as 8GB or 500MB; found {wanted!r}.",
             fix=f"Correct the variable, or unset it to allow {SHARE:.0%} of the memory there is.",
         )
-    return int(float(found[1]) * UNITS[found[2].upper()])
+    return int(float(size[1]) * UNITS[size[2].upper()])
 
 
 def require(size: float, what: str, fix: str) -> None:
@@ -69,11 +77,7 @@ def require_table(n_states: int, n_actions: int, what: str, tables: float = TABL
 
 
 def in_words(size: float) -> str:
-    """Bytes in the unit that suits them.
-
-    >>> in_words(28.8e9), in_words(1234)
-    ('28.8 GB', '1.2 KB')
-    """
+    """A number of bytes in the unit that suits it, such as '28.8 GB'."""
     unit = next((unit for unit in "GMK" if size >= UNITS[unit]), "")
     return f"{size / UNITS[unit]:,.1f} {unit}B"
 
@@ -100,39 +104,13 @@ def _of_this_process() -> float:
     return float("inf") if soft == resource.RLIM_INFINITY else float(soft)
 
 
-# --------------------------------------------------------------------------------------------------------
-# Threads for products of matrices in this process: one, where they are those of a small log or model.
-#
-# OpenBLAS, which numpy and scipy bring along, shares every product out among all cores and waits for the
-# slowest, busily. On a machine that has other things to do the many small products of a model of features
-# then take ten times as long, and a system of a hundred states a thousand times. Where its switch cannot be
-# found, as with another library, nothing is switched.
-
-# Logs with more steps than this gain from several threads.
-FEW_STEPS = 50_000
-# Where wheels keep the libraries that come with them, on Linux and Windows, and on macOS.
-PLACES = ("../{name}.libs", ".dylibs")
-
 Switch = tuple[Callable[[], int], Callable[[int], object]]
 
 
 @contextmanager
-def few_threads(steps: int) -> Iterator[None]:
-    """One thread meanwhile if there are few steps; as before afterwards."""
-    with _turned_down(switches() if steps <= FEW_STEPS else ()):
-        yield
-
-
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """One thread meanwhile for what numpy computes of models of few states, however long the log is."""
-    with _turned_down(_switches_of("numpy")):
-        yield
-
-
-@contextmanager
-def _turned_down(switches: tuple[Switch, ...]) -> Iterator[None]:
-    before = [(turn, ask()) for ask, turn in switches]
+def one_blas_thread(*libraries: str) -> Iterator[None]:
+    """One thread of linear algebra meanwhile, in numpy or in these libraries; as before afterwards."""
+    before = [(turn, ask()) for ask, turn in switches(*libraries or ("numpy",))]
     try:
         for turn, _ in before:
             turn(1)
@@ -142,19 +120,23 @@ def _turned_down(switches: tuple[Switch, ...]) -> Iterator[None]:
             turn(count)
 
 
-def switches() -> tuple[Switch, ...]:
-    """How to ask for, and to set, the number of threads of each OpenBLAS there is."""
-    return _switches_of("numpy") + _switches_of("scipy.linalg")
+def few_threads(steps: int) -> AbstractContextManager[None]:
+    """One thread meanwhile in numpy and scipy if there are few steps."""
+    return one_blas_thread("numpy", "scipy.linalg") if steps <= FEW_STEPS else nullcontext()
+
+
+def switches(*libraries: str) -> tuple[Switch, ...]:
+    """How to ask for, and to set, the number of threads of the OpenBLAS of each library."""
+    return tuple(switch for name in libraries for switch in _switches_of(name))
 
 
 @cache
 def _switches_of(name: str) -> tuple[Switch, ...]:
     import_module(name)  # which loads its library
-    home, found = Path(import_module(name.partition(".")[0]).__path__[0]), []
-    for place in PLACES:
-        for path in sorted((home / place.format(name=home.name)).glob("*openblas*")):
-            found += _switch_of(path)
-    return tuple(found)
+    home = Path(import_module(name.partition(".")[0]).__path__[0])
+    folders = [home / place.format(name=home.name) for place in PLACES]
+    paths = [path for folder in folders for path in sorted(folder.glob("*openblas*"))]
+    return tuple(switch for path in paths for switch in _switch_of(path))
 
 
 def _switch_of(path: Path) -> list[Switch]:
@@ -171,33 +153,8 @@ def _switch_of(path: Path) -> list[Switch]:
     return []
 
 
-# --------------------------------------------------------------------------------------------------------
-# How many processors there are for us, and doing with one of them, or with one thread of linear algebra.
-
-VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Processes started meanwhile see one thread; several workers with several threads hinder each other."""
-    before = {name: os.environ.get(name) for name in VARIABLES}
-    os.environ.update(dict.fromkeys(VARIABLES, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
 def processors() -> int:
-    """Processors that this process may use.
-
-    >>> processors() >= 1
-    True
-    """
+    """Number of processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -10,6 +10,10 @@ Every verb works so, since there is one loop over data. A verb that knows its pa
 (`expect_passes`); what the data alone decide, such as sums that left the range of doubles and are made again,
 adds to them (`unforeseen_passes`). Each pass is also a line of Python's logging under the name `deadweight`,
 level DEBUG; verdicts are lines of level INFO.
+
+The bar is one line on standard error, which goes when a pass is done. There is none where standard error is a
+file or a pipe, for work of less than a second, or between passes: whoever prints something then has the
+terminal to himself.
 """
 
 from __future__ import annotations
@@ -17,13 +21,15 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 LOGGER = logging.getLogger("deadweight")
 LOGGER.addHandler(logging.NullHandler())
+# Work that is done within so many seconds needs no bar.
+PATIENCE = 1.0
 
 
 @dataclass(frozen=True)
@@ -55,22 +61,14 @@ class Progress:
 
     @property
     def title(self) -> str:
-        """What is being done.
-
-        >>> Progress("summing", 0, 10, 0.0, 2, 5).title
-        'pass 2 of 5, summing'
-        """
+        """The pass and what it does, such as 'pass 2 of 5, summing'."""
         if not self.number:
             return self.what
         return f"pass {self.number}{f' of {self.passes}' if self.passes else ''}, {self.what}"
 
     @property
     def left(self) -> str:
-        """The time that is left, in words; empty where nothing is, or nobody can tell.
-
-        >>> Progress("summing", 5, 10, 3.0, 2, 5, 200.0).left
-        'about 3 min left'
-        """
+        """The time that is left, as 'about 3 min left'; empty where none is, or nobody can tell."""
         return "" if not self.seconds_left else f"about {duration(self.seconds_left)} left"
 
     def __str__(self) -> str:
@@ -79,11 +77,7 @@ class Progress:
 
 
 def duration(seconds: float) -> str:
-    """A rough time in words.
-
-    >>> duration(0.2), duration(42), duration(600), duration(9000)
-    ('1 s', '42 s', '10 min', '2.5 h')
-    """
+    """A rough time in words, such as '42 s', '10 min' or '2.5 h'."""
     if seconds < 100:
         return f"{max(1, round(seconds))} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
@@ -94,7 +88,7 @@ T = TypeVar("T")
 
 
 class _Watcher:
-    """Somebody who wants to be told, the passes so far, and how many there will be."""
+    """Who is told of progress, the passes so far, and how many there will be."""
 
     def __init__(self, tell: Watch) -> None:
         self.tell, self.passes = tell, 0
@@ -111,7 +105,7 @@ class _Watcher:
             self.expected = max(self.passes, self.expected + self.unforeseen)
 
     def seconds_left(self, share: float) -> float | None:
-        """With such a share of the current pass done, at the pace so far."""
+        """The time that is left with such a share of the current pass done, at the pace so far."""
         done = self.passes - 1 + share
         if self.expected is None or self.began is None or not done:
             return None
@@ -139,31 +133,21 @@ def progress(tell: Watch | None = None) -> Iterator[None]:
       >>> seen[-1].rows == seen[-1].of
       True
     """
-    if tell is not None:
-        with _watched(tell):
+    with bar() if tell is None else nullcontext(tell) as watch:
+        token = _WATCHER.set(_Watcher(watch))
+        try:
             yield
-        return
-
-    with bar() as draw, _watched(draw):
-        yield
-
-
-@contextmanager
-def _watched(tell: Watch) -> Iterator[None]:
-    token = _WATCHER.set(_Watcher(tell))
-    try:
-        yield
-    finally:
-        _WATCHER.reset(token)
+        finally:
+            _WATCHER.reset(token)
 
 
 def is_watched() -> bool:
-    """Whether anybody wants to be told: otherwise nobody need count passes."""
+    """Whether anybody is told of progress: otherwise nobody need count passes."""
     return _WATCHER.get() is not None
 
 
 def expect_passes(count: int | None) -> None:
-    """So many passes will follow, as far as the log does not ask for more; None where nobody can tell."""
+    """Announce so many passes, as far as the log does not ask for more; None where nobody can tell."""
     watcher = _WATCHER.get()
     if watcher is not None:
         watcher.expected = None if count is None else watcher.passes + count
@@ -171,7 +155,7 @@ def expect_passes(count: int | None) -> None:
 
 @contextmanager
 def unforeseen_passes(are: bool = True) -> Iterator[None]:
-    """Passes that begin here come on top of those that were expected, if they are unforeseen."""
+    """Count the passes that begin meanwhile on top of those that were expected, if they are unforeseen."""
     watcher = _WATCHER.get()
     if watcher is None or watcher.unforeseen or not are:
         yield
@@ -203,58 +187,43 @@ class Pass:
     def done(self, rows: int) -> None:
         """So many more rows are done."""
         self.rows += rows
-        if self._watcher is not None:
-            self._watcher.tell(self._now(self._watcher))
-
-    def _now(self, watcher: _Watcher) -> Progress:
-        seconds = time.monotonic() - self._start
-        if not self._counted:
-            return Progress(self.what, self.rows, self.of, seconds)
-        left = watcher.seconds_left(self.rows / self.of if self.of else 1.0)
-        return Progress(self.what, self.rows, self.of, seconds, watcher.passes, watcher.expected, left)
+        watcher = self._watcher
+        if watcher is None:
+            return
+        now = Progress(self.what, self.rows, self.of, time.monotonic() - self._start)
+        if self._counted:
+            left = watcher.seconds_left(self.rows / self.of if self.of else 1.0)
+            now = replace(now, number=watcher.passes, passes=watcher.expected, seconds_left=left)
+        watcher.tell(now)
 
     def end(self) -> None:
         """A line in the log of the program."""
         LOGGER.debug("%s: %d rows in %.2f s", self.what, self.of, time.monotonic() - self._start)
 
 
-def before_passes(found: Iterable[T], rows: Sequence[int], what: str) -> Iterator[T]:
-    """What is found in each part, of so many rows, by work that comes before the passes."""
+def before_passes(results: Iterable[T], rows: Sequence[int], what: str) -> Iterator[T]:
+    """The results of parts of so many rows, by work that comes before the passes."""
     work = Pass(sum(rows), what, counted=False)
-    for one, size in zip(found, rows, strict=True):
+    for result, size in zip(results, rows, strict=True):
         work.done(size)
-        yield one
+        yield result
     work.end()
-
-
-# --------------------------------------------------------------------------------------------------------
-# The bar that shows progress at a terminal: one line on standard error, which goes when a pass is done.
-#
-# Where standard error is a file or a pipe there is nothing, and work of less than a second shows nothing.
-# Between passes there is no bar either: whoever prints something then has the terminal to himself.
-
-# Work that is done so soon needs no bar.
-PATIENCE = 1.0
 
 
 @contextmanager
 def bar() -> Iterator[Watch]:
-    """What draws a bar when it is told."""
+    """A function that draws a bar when it is told."""
     from rich.console import Console
 
     console = Console(stderr=True)
     if not console.is_terminal or console.is_dumb_terminal:
-        yield _nothing
+        yield lambda now: None
         return
     drawn = _Bar(console)
     try:
         yield drawn
     finally:
         drawn.go()
-
-
-def _nothing(now: Progress) -> None:
-    """No terminal, no bar."""
 
 
 class _Bar:
@@ -275,7 +244,7 @@ class _Bar:
             self.go()
 
     def go(self) -> None:
-        """Leave the line as it was."""
+        """Remove the bar."""
         if self._drawn is not None:
             self._drawn.stop()
         self._drawn = None

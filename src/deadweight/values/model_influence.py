@@ -24,8 +24,7 @@ from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 
-from deadweight.mdp.chains import average_actions
-from deadweight.mdp.tabular import TabularMDP
+from deadweight.mdp.tabular import TabularMDP, average_actions
 from deadweight.sums import kernel
 from deadweight.sums.blocks import Block, Folds
 from deadweight.sums.lanes import aligned_zeros

@@ -15,8 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deadweight.mdp.chains import SMALL, average_actions, ending, ending_in, reached, reached_in
-from deadweight.mdp.tabular import TabularMDP, backward, chain_table
+from deadweight.mdp.tabular import (
+    SMALL,
+    TabularMDP,
+    average_actions,
+    backward,
+    chain_table,
+    ending,
+    ending_in,
+    reached,
+    reached_in,
+)
 from deadweight.tools.limits import one_blas_thread
 from deadweight.typing import BoolArray, FloatArray, IntArray
 

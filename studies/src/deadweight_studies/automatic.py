@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from deadweight.answers.blend import NORMAL
+from deadweight.domains import stochastic_lift
 from deadweight.log.policies import TabularPolicy
 from deadweight.log.trajectories import Trajectories
-from deadweight.mdp.paper_domains import stochastic_lift
 from deadweight.mdp.problem import Problem, as_policy
 from deadweight.negligible.state_tests import DropWarning
 from deadweight.verbs.estimate import evaluate

@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
+from deadweight.domains import inventory, stochastic_lift
 from deadweight.log.behaviour import estimate_behaviour
 from deadweight.log.trajectories import Trajectories
-from deadweight.mdp.paper_domains import inventory, stochastic_lift
 from deadweight.mdp.problem import Problem
 from deadweight.mdp.tabular import TabularMDP, entry_rows, policy_value
 from deadweight.negligible.state_tests import DropWarning

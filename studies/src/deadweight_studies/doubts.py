@@ -21,8 +21,8 @@ import numpy as np
 
 from deadweight.answers.answering import Answers
 from deadweight.diagnostics.weight_report import FAR_FROM_ONE, is_contradicted, mean_weight_z
+from deadweight.domains import deterministic_lift
 from deadweight.log.trajectories import Trajectories, episode_of_rows
-from deadweight.mdp.paper_domains import deterministic_lift
 from deadweight.question.drops import NOTHING_DROPPED
 from deadweight.question.question import ask
 from deadweight.typing import FloatArray

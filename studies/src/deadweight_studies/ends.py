@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from deadweight.domains import deterministic_lift, stochastic_lift
 from deadweight.errors import Assumption
 from deadweight.io.open import read
 from deadweight.log.trajectories import Trajectories, episode_of_rows, step_of_rows
-from deadweight.mdp.paper_domains import deterministic_lift, stochastic_lift
 from deadweight.mdp.problem import Problem, as_policy, simulate
 from deadweight.mdp.tabular import TabularMDP
 from deadweight.verbs.estimate import estimate, evaluate

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from deadweight.domains import stochastic_lift
 from deadweight.estimators.density_ratio import solve_simplex_qp
 from deadweight.log.behaviour import estimate_behaviour
 from deadweight.log.policies import TabularPolicy
 from deadweight.log.trajectories import Trajectories
-from deadweight.mdp.paper_domains import stochastic_lift
 from deadweight.negligible.state_tests import DropWarning
 from deadweight.question.learned_behaviour import fit_behaviour
 from deadweight.question.question import Question, ask

@@ -14,9 +14,9 @@ from typing import Literal
 
 import numpy as np
 
+from deadweight.domains import inventory, stochastic_lift, taxi
 from deadweight.log.policies import TabularPolicy
 from deadweight.log.trajectories import Trajectories
-from deadweight.mdp.paper_domains import inventory, stochastic_lift, taxi
 from deadweight.mdp.problem import Problem, as_policy, softmax
 from deadweight.mdp.tabular import TabularMDP, q_values
 from deadweight.tools.bumps import Bumps

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from deadweight.domains import stochastic_lift
 from deadweight.log.policies import FeaturePolicy, TabularPolicy
 from deadweight.log.trajectories import Trajectories
-from deadweight.mdp.paper_domains import stochastic_lift
 from deadweight.mdp.problem import FeatureProblem, Logistic, Problem, as_policy
 from deadweight.mdp.tabular import TabularMDP
 from deadweight.typing import BoolArray, FloatArray, IntArray

@@ -27,8 +27,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from deadweight.errors import OutputError
+from deadweight.sums.executors import Pool, WorkerDied, opened
 from deadweight.tools.files import write_whole, writing
-from deadweight.tools.workers import Pool, WorkerDied, opened
 
 # --- Lines and fingerprints
 

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from deadweight.mdp import paper_domains
-from deadweight.mdp.paper_domains import N_ACTIONS, after_action, status_changes
+from deadweight import domains
+from deadweight.domains import N_ACTIONS, after_action, status_changes
 from deadweight.mdp.problem import softmax
 from deadweight.tools.files import write_whole
 from deadweight.typing import FloatArray
@@ -107,7 +107,7 @@ def _run_block(
 
 def main(arguments: Sequence[str]) -> int:
     """Train both policies and write them to the given file, by default the one in the package."""
-    default = Path(paper_domains.__file__).with_name("taxi_policies.npz")
+    default = Path(domains.__file__).parent / "mdp" / "taxi_policies.npz"
     path = Path(arguments[0]) if arguments else default
     pi_b, pi_e = train()
     rounded = partial(np.savez_compressed, pi_b=pi_b.astype(np.float32), pi_e=pi_e.astype(np.float32))

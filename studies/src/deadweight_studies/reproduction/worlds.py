@@ -18,9 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.errors import OptionError, PolicyError, did_you_mean
-from deadweight.log.trajectories import Trajectories
-from deadweight.mdp.paper_domains import (
+from deadweight.domains import (
     APPEAR,
     DROP_OFF,
     EMPTY,
@@ -34,6 +32,8 @@ from deadweight.mdp.paper_domains import (
     stochastic_lift,
     taxi,
 )
+from deadweight.errors import OptionError, PolicyError, did_you_mean
+from deadweight.log.trajectories import Trajectories
 from deadweight.mdp.problem import Problem
 from deadweight.mdp.tabular import TabularMDP, policy_value
 from deadweight.theory import cramer_rao

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from deadweight.errors import EstimationError
-from deadweight.tools import workers as worker_pool
-from deadweight.tools.workers import Failure, Pool, WorkerDied, opened
+from deadweight.sums import executors as worker_pool
+from deadweight.sums.executors import Failure, Pool, WorkerDied, opened
 
 
 @pytest.fixture
