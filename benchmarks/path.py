@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from deadweight.domains import taxi
-from deadweight.estimators.names import estimator_of
+from deadweight.estimators.estimator import estimator_of
 from deadweight.negligible.levels import Levels, level_by_level, make_levels
 from deadweight.negligible.path import epsilon_path
 from deadweight.negligible.sweep import sweep

@@ -18,9 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from deadweight.answers.plans import Plan
-from deadweight.estimators.estimator import Estimator
-from deadweight.estimators.influence import full_influence
-from deadweight.estimators.names import estimator_of
+from deadweight.estimators.estimator import Estimator, estimator_of
+from deadweight.estimators.influence import WithModel, full_influences
 from deadweight.estimators.product import Fit, Summed
 from deadweight.log.interface import InMemory, in_memory
 from deadweight.log.trajectories import Trajectories
@@ -77,7 +76,9 @@ def influences(
     if starts is not None:
         own = plan.plain_terms or fit.influence
         assert own is not None
-        influence = full_influence(own, sums[0], made.is_weighted, (starts, sums[1]), plan.fits)
+        influence = full_influences(
+            [WithModel(own, sums[0], made.is_weighted, (starts, sums[1]), plan.fits)]
+        )[0]
     if influence is None:
         return fit, None
     return fit, per_episode(pieces, influence, cells=cells)
@@ -135,7 +136,7 @@ def check_estimator(given: Which, **settings: Any) -> None:
       **settings: arguments of `estimate` that it cannot do without.
 
     Example:
-      >>> from deadweight.estimators.terms import PerDecision
+      >>> from deadweight.estimators.product import PerDecision
       >>> check_estimator(Estimator("MINE", terms=PerDecision()))
     """
     for made in estimator_of(given).variants:

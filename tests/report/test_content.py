@@ -12,7 +12,7 @@ from evaluations import ODD, lift, many_states
 import deadweight as dw
 from deadweight.diagnostics import weights
 from deadweight.diagnostics.headline_path import MOST_STATES
-from deadweight.estimators.names import estimator_of
+from deadweight.estimators.estimator import estimator_of
 from deadweight.negligible.path import path_of
 from deadweight.negligible.rules import MIN_VISITS
 from deadweight.question.question import Question, ask

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from deadweight.diagnostics.headline_path import PATH_OF
-from deadweight.estimators.names import estimator_of
+from deadweight.estimators.estimator import estimator_of
 from deadweight.log.labels import visible
 from deadweight.negligible.path import path_of
 from deadweight.negligible.rules import MIN_VISITS

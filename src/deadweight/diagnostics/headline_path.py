@@ -10,7 +10,7 @@ import numpy as np
 from deadweight.answers.answering import Answers
 from deadweight.answers.plans import plan_of
 from deadweight.answers.student_t import ONE_EPISODE, t_quantile
-from deadweight.estimators.names import estimator_of
+from deadweight.estimators.estimator import estimator_of
 from deadweight.log.labels import visible
 from deadweight.negligible.levels import level_drops
 from deadweight.negligible.path import EpsilonPath, path_of

@@ -1,25 +1,45 @@
-"""Estimator: what is estimated and how, as an object that goes wherever a name goes.
+"""Estimator: what is estimated and how, as an object that goes wherever a name goes; and the table of names.
 
 W normalises by the weights, S drops ratios, C- adds the correction. None of them is a class: the variants of
 an estimator share a scheme, which says which family of sums they need, and differ in three switches. So the
 relatives of an estimator are attributes of it, and a new estimator has them all by its terms alone.
+
+A name that is not in the table is looked for in the entry-point group `deadweight.estimators`, so that an
+installed package can add names for the library and the command line. Nothing is looked up before that.
+Families outside the default table are imported when they are built.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
+from operator import attrgetter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from deadweight.errors import OptionError
-from deadweight.estimators.product import Family, ProductFamily, TermMaker, Terms
-from deadweight.estimators.terms import MissingAdvantage
+from deadweight.errors import EstimationError, OptionError, UnknownEstimator, did_you_mean
+from deadweight.estimators.direct import Direct, DirectByRow
+from deadweight.estimators.product import (
+    Behaviour,
+    DoublyRobust,
+    Family,
+    Linear,
+    MissingAdvantage,
+    PerDecision,
+    ProductFamily,
+    TermMaker,
+    Terms,
+    WholeEpisode,
+)
+from deadweight.log.columns import require_labels
 from deadweight.question.question import Question, Values
 from deadweight.results.estimate import About, Estimate, Interval
 from deadweight.results.evaluation import Verdict
 from deadweight.sums.blocks import Field
 from deadweight.sums.weighting import Weighting
+from deadweight.typing import FloatArray
+from deadweight.values.model import FOLDS
 
 if TYPE_CHECKING:
     from deadweight.answers.answering import Answers
@@ -76,9 +96,9 @@ class Scheme:
 
     def variant(self, letters: Letters = (False, False, False)) -> Estimator:
         """The estimator with these letters."""
-        made = object.__new__(Estimator)
-        made.__dict__.update(scheme=self, letters=letters)
-        return made
+        estimator = object.__new__(Estimator)
+        estimator.__dict__.update(scheme=self, letters=letters)
+        return estimator
 
     def name_of(self, letters: Letters) -> str:
         """The name with these letters."""
@@ -111,7 +131,7 @@ class Estimator:
     A relative that makes no sense is None.
 
     Example:
-      >>> from deadweight.estimators.terms import PerDecision
+      >>> from deadweight.estimators.product import PerDecision
       >>> mine = Estimator("MINE", terms=PerDecision(), words="per-decision weights again")
       >>> mine.weighted.name, mine.state_based.corrected.name, mine.weighted.state_based.plain.name
       ('WMINE', 'C-SMINE', 'WMINE')
@@ -144,7 +164,7 @@ class Estimator:
         product = terms is not None
         self.scheme = Scheme(
             name,
-            _OfTerms(terms, whole_episode) if terms is not None else _OfFamily(family),
+            partial(_of_terms, terms, whole_episode) if product else partial(_of_family, family),
             words or name,
             product=product,
             whole_episode=whole_episode,
@@ -237,8 +257,6 @@ class Estimator:
     @property
     def counterpart(self) -> Estimator | None:
         """The one that leans the other way, with a drop; None for what is no product."""
-        from deadweight.estimators.names import DOUBLY_ROBUST, PER_DECISION
-
         if not self.is_product:
             return None
         if self.contains_correction:
@@ -262,11 +280,10 @@ class Estimator:
         kind = "baseline" if scheme.baseline else "mix" if scheme.mix else "plain"
         if self.is_state_based:
             kind = "corrected" if self.is_corrected else "state-based"
-        said = {"self-normalised": self.is_weighted, "states dropped": self.is_state_based}
-        said |= {"bias corrected": self.is_corrected}
+        said = zip(("self-normalised", "states dropped", "bias corrected"), self.letters, strict=True)
         return About(
             name=self.name,
-            words=", ".join([scheme.words, *(words for words, true in said.items() if true)]),
+            words=", ".join([scheme.words, *(words for words, holds in said if holds)]),
             kind=kind,
             family=self.plain.name,
             product=scheme.product,
@@ -281,12 +298,9 @@ class Estimator:
         return self.scheme.build(question, weighting, self.is_corrected)
 
     def _with(self, **changes: bool) -> Estimator | None:
-        weighted, state_based, corrected = self.letters
-        letters = (
-            changes.get("weighted", weighted),
-            changes.get("state_based", state_based),
-            changes.get("corrected", corrected),
-        )
+        names = ("weighted", "state_based", "corrected")
+        weighted, state_based, corrected = map(changes.get, names, self.letters)
+        letters = (bool(weighted), bool(state_based), bool(corrected))
         return self.scheme.variant(letters) if self._makes_sense(letters) else None
 
     def _makes_sense(self, letters: Letters) -> bool:
@@ -301,45 +315,342 @@ class Estimator:
         return hash((self.scheme, self.letters))
 
     def __bool__(self) -> bool:
-        # `if made.weighted` would always be true, and is never what was meant.
+        # `if estimator.weighted` would always be true, and is never what was meant.
         raise TypeError("An estimator is neither true nor false: ask for is_weighted, is_state_based, ...")
 
     def __repr__(self) -> str:
         return f"Estimator({self.name!r}: {self.about.words})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from deadweight.estimators.names import NAMED, estimator_of
-
         if NAMED.get(self.name) == self:
             return estimator_of, (self.name,)
-        return _restored, (self.scheme, self.letters)
+        return Scheme.variant, (self.scheme, self.letters)
 
 
-def _restored(scheme: Scheme, letters: Letters) -> Estimator:
-    return scheme.variant(letters)
+# --- The family of sums of each built-in estimator, from a question and its kept ratios
 
 
-@dataclass(frozen=True)
-class _OfTerms:
-    """The family of an estimator that is given by its terms."""
-
-    terms: Any
-    whole_episode: bool
-
-    def __call__(self, question: Question, weighting: Weighting, corrected: bool) -> Family:
-        makers: list[TermMaker] = [self.terms]
-        if corrected:
-            makers.append(MissingAdvantage(question.discounted(question.delta), question.gain))
-        finished = "absorb" if self.whole_episode else question.options.finished
-        return ProductFamily(makers, weighting, question.gamma, finished)
-
-
-@dataclass(frozen=True)
-class _OfFamily:
+def _of_family(family: Any, question: Question, weighting: Weighting, corrected: bool) -> Any:
     """The family of an estimator that is no product."""
+    return family(question, weighting)
 
-    family: Any
 
-    def __call__(self, question: Question, weighting: Weighting, corrected: bool) -> Family:
-        made: Family = self.family(question, weighting)
-        return made
+def _of_terms(
+    terms: Any, whole_episode: bool, question: Question, weighting: Weighting, corrected: bool
+) -> Family:
+    """The family of an estimator that is given by its terms."""
+    makers: list[TermMaker] = [terms]
+    if corrected:
+        makers.append(MissingAdvantage(question.discounted(question.delta), question.gain))
+    # Per-step conventions are no matter where whole episodes are weighed.
+    finished = "absorb" if whole_episode else question.options.finished
+    return ProductFamily(makers, weighting, question.gamma, finished)
+
+
+def missing_advantage(question: Question, weighting: Weighting, whole_episode: bool) -> Family:
+    """m alone, minus the bias of the drop, by the conventions of the estimator that it belongs to."""
+    finished = "absorb" if whole_episode else question.options.finished
+    makers = [MissingAdvantage(question.discounted(question.delta), question.gain)]
+    return ProductFamily(makers, weighting, question.gamma, finished)
+
+
+def of_other_episodes(question: Question) -> Values[Field]:
+    """Action values of models that have not seen the episodes that they serve."""
+    return question.cross_fitted(FOLDS)
+
+
+def _of_values(
+    maker: type[DoublyRobust],
+    values: Callable[[Question], Values[Field]],
+    question: Question,
+    weighting: Weighting,
+    corrected: bool,
+) -> Family:
+    """The family of DR or LIN, which need action values."""
+    name, finished = ("LIN", "absorb") if maker is Linear else ("DR", question.options.finished)
+    known = values(question)
+    terms = maker(question.discounted(known.q), question.discounted(known.v), question.pi_e(name))
+    return ProductFamily([terms], weighting, question.gamma, finished)
+
+
+def _window(length: int, question: Question, weighting: Weighting, corrected: bool) -> Family:
+    """Win_k without DM."""
+    from deadweight.estimators.windowed import model_steps, windowed
+
+    return windowed(question, model_steps(question), length)
+
+
+def _incremental(question: Question, weighting: Weighting, corrected: bool) -> Family:
+    """INCRIS."""
+    from deadweight.estimators.incremental import Incremental
+
+    options = question.options
+    return Incremental(
+        weighting,
+        question.gamma,
+        question.horizon,
+        options.window,
+        options.variance,
+        options.ended_ratios,
+        options.finished,
+    )
+
+
+def _direct(question: Question, weighting: Weighting, corrected: bool) -> Family:
+    """DM."""
+    pi_e = question.pi_e("DM")
+    fitted = question.row_values
+    if fitted is not None:
+        return DirectByRow(fitted)
+    return question.made_once((Direct,), lambda: _of_model(question, pi_e))
+
+
+def _of_model(question: Question, pi_e: FloatArray) -> Direct:
+    counts = question.counts if question.options.model is None else None
+    unseen, settled = question.options.unseen, question.settled
+    return Direct(
+        question.model, pi_e, question.model_horizon, question.gamma, counts, unseen, settled=settled
+    )
+
+
+def _density_ratio(question: Question, weighting: Weighting, corrected: bool) -> Family:
+    """SDRE, in the form that fits how the episodes end."""
+    from deadweight.estimators.density_ratio import DensityRatio
+
+    require_labels(question.parts, "SDRE")
+    _refuse_cut_weights(question, "SDRE")
+    if question.discount < 1:
+        raise EstimationError(
+            "SDRE estimates an undiscounted average and needs gamma = 1; found gamma = "
+            f"{question.discount:g}.",
+            fix="Use gamma=1.0, or another estimator such as MIS or WPDIS.",
+        )
+    mode = question.options.mode
+    ended, n = question.terminated, question.n
+    if mode is None and 0 < ended < n:
+        raise EstimationError(
+            f"SDRE has one form for terminated and one for truncated episodes; this log has {ended} of the "
+            f"first and {n - ended} of the second kind.",
+            fix='Say which to use: mode="policy" counts steps; "published" and "corrected" do so too.',
+        )
+    if mode == "episodic" and ended < n:
+        raise EstimationError(
+            f'SDRE with mode="episodic" needs episodes that terminate; {n - ended} of {n} are truncated.',
+            fix='Use mode="policy", or leave mode out.',
+        )
+    renewal = mode in (None, "policy") and ended == n
+    return DensityRatio(weighting, question.horizon, mode or "policy", renewal)
+
+
+def _marginalised(name: str, question: Question, weighting: Weighting, corrected: bool) -> Family:
+    """MIS or, with pi_e as a table, TMIS."""
+    from deadweight.estimators.marginalised import Marginalised
+
+    _refuse_durations(question, name)
+    require_labels(question.parts, name)
+    pi_e = question.pi_e("TMIS") if name == "TMIS" else None
+    return Marginalised(weighting, question.gamma, pi_e, question.options.unseen_actions)
+
+
+def _conditional(question: Question, weighting: Weighting, corrected: bool) -> Family:
+    """CIS."""
+    from deadweight.estimators.marginalised import Conditional
+
+    if question.options.given != "return":
+        _refuse_durations(question, f"CIS given the {question.options.given}")
+    if question.options.given == "state":
+        require_labels(question.parts, "CIS given the state")
+    return Conditional(weighting, question.gamma, question.options.given)
+
+
+def _refuse_durations(question: Question, name: str) -> None:
+    """Refuse what takes all episodes of a state and a step together, whatever each of their rows counts."""
+    _refuse_cut_weights(question, name)
+    if question.by_duration:
+        raise EstimationError(
+            f"{name} puts together episodes that are in the same state at the same step, and with durations "
+            "they are not at the same time.",
+            fix="Use gamma=1.0, or another estimator such as WPDIS, WDR or DM.",
+        )
+
+
+def _refuse_cut_weights(question: Question, name: str) -> None:
+    """Refuse what takes steps together that do not count alike."""
+    if question.cut_weights is not None:
+        raise EstimationError(
+            f"{name} puts together steps of many episodes, and with cut_weights they do not count alike.",
+            fix="Leave cut_weights out, or use another estimator such as WPDIS, WDR or BLEND.",
+        )
+
+
+def _of_others(question: Question, weighting: Weighting, corrected: bool) -> Family:
+    """BLEND."""
+    raise EstimationError(
+        "BLEND is made of other estimates and has no sums of its own.",
+        fix='Ask for it by its name: estimate("BLEND", log, pi_e, pi_b).',
+    )
+
+
+def _behaviour(question: Question, weighting: Weighting, corrected: bool) -> Family:
+    """BEHAVIOUR."""
+    return Behaviour(question.gamma)
+
+
+# --- The table of names
+
+GROUP = "deadweight.estimators"
+W, S, WS = (True, False, False), (False, True, False), (True, True, False)
+CS, CWS = (False, True, True), (True, True, True)
+PLAIN = (False, False, False)
+
+# Which estimate the verdict rests on: corrected and state-based ones first, the naive average never.
+HEADLINES = (
+    *(("PDIS", CWS), ("IS", CWS), ("DR", WS), ("DR", W), ("PDIS", CS), ("IS", CS), ("DR", S), ("DR", PLAIN)),
+    *(("PDIS", WS), ("PDIS", W), ("IS", W)),
+)
+
+
+def _ranks(name: str) -> dict[Letters, int]:
+    return {letters: rank for rank, (family, letters) in enumerate(HEADLINES) if family == name}
+
+
+WHOLE_EPISODE = Scheme(
+    "IS",
+    partial(_of_terms, WholeEpisode(), True),
+    "whole-episode weights",
+    product=True,
+    whole_episode=True,
+    letters=(True, True, True),
+    rank=_ranks("IS"),
+    rank_alone={W: 1, PLAIN: 3},
+)
+PER_DECISION = Scheme(
+    "PDIS",
+    partial(_of_terms, PerDecision(), False),
+    "per-decision weights",
+    product=True,
+    letters=(True, True, True),
+    rank=_ranks("PDIS"),
+    rank_alone={W: 0, PLAIN: 2},
+)
+INCREMENTAL = Scheme("INCRIS", _incremental, "incremental weights", product=True, letters=(True, True, False))
+DOUBLY_ROBUST = Scheme(
+    "DR",
+    partial(_of_values, DoublyRobust, attrgetter("cross_fitted_values")),
+    "doubly robust",
+    product=True,
+    contains_correction=True,
+    letters=(True, True, False),
+    names={S: "DRSIS", WS: "WDRSIS"},
+    rank=_ranks("DR"),
+)
+DENSITY_RATIO = Scheme("SDRE", _density_ratio, "state density ratio", letters=(False, True, False))
+MARGINALISED = Scheme(
+    "MIS", partial(_marginalised, "MIS"), "marginalised weights", letters=(False, True, False)
+)
+TABULAR_MARGINALISED = Scheme(
+    "TMIS", partial(_marginalised, "TMIS"), "marginalised, by table", letters=(False, True, False)
+)
+LINEAR = Scheme(
+    "LIN",
+    partial(_of_values, Linear, attrgetter("cross_fitted_values")),
+    "doubly robust, weights to first order",
+    contains_correction=True,
+)
+MODEL = Scheme("DM", _direct, "fitted model alone", baseline=True, model=True)
+CONDITIONAL = Scheme("CIS", _conditional, "conditional weights")
+# Before all others, with a model or without: it leaves out what does not fit.
+BLEND = Scheme("BLEND", _of_others, "mix of several estimates", mix=True, rank=-1, rank_alone={PLAIN: -1})
+# Parts of a blend that are in no table; windows are to be added to DM.
+CROSS_FITTED = Scheme(
+    "WDR cross-fitted",
+    partial(_of_values, DoublyRobust, of_other_episodes),
+    "doubly robust, models of other episodes",
+    product=True,
+    contains_correction=True,
+    values=of_other_episodes,
+    names={W: "WDR cross-fitted"},
+).variant(W)
+WINDOWS = tuple(
+    Scheme(
+        f"WIN{length}",
+        partial(_window, length),
+        f"doubly robust, the latest {length} ratios",
+        contains_correction=True,
+        values=attrgetter("values"),
+        names={W: f"WIN{length}"},
+    ).variant(W)
+    for length in (3, 2)
+)
+NAIVE = Scheme("BEHAVIOUR", _behaviour, "average return of the log", baseline=True, naive=True)
+
+
+def _table() -> Iterator[Estimator]:
+    for scheme in (WHOLE_EPISODE, PER_DECISION, INCREMENTAL, DOUBLY_ROBUST):
+        yield from (scheme.variant(letters) for letters in (PLAIN, W, S, WS))
+    for scheme in (DENSITY_RATIO, MARGINALISED, TABULAR_MARGINALISED):
+        yield from (scheme.variant(letters) for letters in (PLAIN, S))
+    for scheme in (WHOLE_EPISODE, PER_DECISION):
+        yield from (scheme.variant(letters) for letters in (CS, CWS))
+    yield from (scheme.variant() for scheme in (LINEAR, MODEL, CONDITIONAL, NAIVE))
+
+
+BUILT_IN: Mapping[str, Estimator] = MappingProxyType({estimator.name: estimator for estimator in _table()})
+ESTIMATORS: tuple[str, ...] = tuple(BUILT_IN)
+# With those that are made of others, and have no sums and no variants.
+NAMED: Mapping[str, Estimator] = MappingProxyType({**BUILT_IN, BLEND.name: BLEND.variant()})
+
+
+def estimator_of(given: str | Estimator) -> Estimator:
+    """The estimator of a name, an object as it is, or an error that says which name may have been meant."""
+    if isinstance(given, Estimator):
+        return given
+    if isinstance(given, str):
+        estimator = NAMED[given] if given in NAMED else _installed(given)
+        if estimator is not None:
+            return estimator
+    else:
+        raise UnknownEstimator(
+            f"Expected the name of an estimator; found {type(given).__name__}.",
+            fix='Names are text. In estimate the name comes first: estimate("WPDIS", log, pi_e).',
+        )
+    known = [*NAMED, *(name for name, _ in _entry_points())]
+    raise UnknownEstimator(
+        f"There is no estimator {given!r}.{did_you_mean(str(given), known)}",
+        fix=f"Estimators are: {', '.join(known)}.",
+    )
+
+
+def _entry_points() -> Iterable[tuple[str, Any]]:
+    from importlib.metadata import entry_points
+
+    return [(point.name, point) for point in entry_points(group=GROUP)]
+
+
+def _installed(name: str) -> Estimator | None:
+    """The estimator of an installed package by this name, or the variant of one."""
+    points = _entry_points()
+    # The name itself first: another package is loaded only if it may have a variant of this name.
+    for entry, point in sorted(points, key=lambda pair: pair[0] != name):
+        if entry != name and not name.endswith(entry):
+            continue
+        for variant in _loaded(entry, point).variants:
+            if name in (variant.name, entry):
+                return variant
+    return None
+
+
+def _loaded(name: str, point: Any) -> Estimator:
+    try:
+        loaded = point.load()
+    except Exception as error:
+        raise UnknownEstimator(
+            f"The estimator {name} of the entry point {point.value!r} cannot be loaded: {error}.",
+            fix="Mend or remove the package that it comes from.",
+        ) from error
+    if not isinstance(loaded, Estimator):
+        raise UnknownEstimator(
+            f"The entry point {name} = {point.value!r} must be an Estimator; found {type(loaded).__name__}.",
+            fix="Point it at an object made by deadweight.Estimator.",
+        )
+    return loaded

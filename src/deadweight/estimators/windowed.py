@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.estimators.influence import Cells, QUse, StartSums
-from deadweight.estimators.product import Normalised, ProductFamily, Terms
+from deadweight.estimators.influence import StartSums
+from deadweight.estimators.product import Cells, Normalised, ProductFamily, QUse, Terms
 from deadweight.mdp.tabular import occupancies
 from deadweight.question.question import Question
 from deadweight.sums import kernel
@@ -29,7 +29,7 @@ from deadweight.sums.summaries import NOTHING, ColumnSums, Kish
 from deadweight.sums.weighting import WeightedBlock, Weighting
 from deadweight.tools.arithmetic import divide
 from deadweight.typing import BoolArray, FloatArray, IntArray
-from deadweight.values.crossfit import at_steps, known_successors
+from deadweight.values.model_influence import at_steps, known_successors
 
 # --------------------------------------------------------------------------------------------------------
 # Windowed weights by the kernel: one walk along a block sums all windows, and what a blend asks besides.

@@ -24,9 +24,8 @@ from deadweight.log.labels import StateSet
 from deadweight.log.trajectories import Trajectories, step_of_rows
 from deadweight.mdp.tabular import check_gamma
 from deadweight.negligible.state_tests import warn_if_extreme
-from deadweight.question.mixtures import one_behaviour
 from deadweight.question.question import Policy
-from deadweight.question.understanding import paired
+from deadweight.question.understanding import one_behaviour, paired
 from deadweight.sums.blocks import Table
 from deadweight.sums.pairs import PolicyPair, quotient
 from deadweight.sums.running import SAFE_LOG, largest_log, scale

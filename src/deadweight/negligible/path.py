@@ -22,8 +22,7 @@ import numpy.typing as npt
 from deadweight.answers.plans import FEW_EPISODES, plan_of
 from deadweight.answers.witnesses import Witnesses, hearing_of, witnesses_of
 from deadweight.errors import EstimationError, OptionError
-from deadweight.estimators.estimator import Estimator
-from deadweight.estimators.names import estimator_of
+from deadweight.estimators.estimator import Estimator, estimator_of
 from deadweight.log.interface import LogLike
 from deadweight.log.labels import StateSet
 from deadweight.log.policies import TabularPolicy
@@ -43,7 +42,7 @@ from deadweight.results.saved import SCHEMA, Result, finite, saved
 from deadweight.results.shown import frame, html_table, new_figure
 from deadweight.tools.progress import unforeseen_passes
 from deadweight.typing import FloatArray, IntArray
-from deadweight.values.crossfit import FOLDS
+from deadweight.values.model import FOLDS
 
 # --------------------------------------------------------------------------------------------------------
 # The anchor of the automatic drop: levels that stray from what other estimates say are taken to be wrong.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -125,6 +125,7 @@ class ModelRows:
 
 UNSEEN = ("pool", "terminate", "mean")
 SMOOTHING = 1e-9
+FOLDS = 5  # of a cross-fitted model, where nobody says how many
 COUNT_CELLS = 1 << 20
 # The kernel counts in tables of all (s, a, s') of no more cells than this, or than this many for each step.
 FEW_CELLS, CELLS_A_STEP = 1 << 16, 4
@@ -302,6 +303,59 @@ def successors(block: Block, end: int) -> IntArray:
     return np.where(ended, end, block.next_states)
 
 
+@dataclass(frozen=True, eq=False)
+class FoldCounts:
+    """The counts of each fold of some episodes; merges.
+
+    How many episodes come before a part is known only after the pass, so each part counts as if it were the
+    first. Put behind others, its folds are turned by their number.
+
+    Attributes:
+      part: the part of the log that these episodes come from, or the last of several.
+      n: number of episodes.
+      own: the counts of each fold.
+    """
+
+    part: int
+    n: int
+    own: tuple[Counts, ...]
+
+    def merge(self, other: FoldCounts) -> FoldCounts:
+        """Both together; the parts of `other` come after, unless it is more of the same one."""
+        turn = 0 if other.part == self.part else self.n
+        own = tuple(
+            counts.merge(other.own[(fold - turn) % len(self.own)]) for fold, counts in enumerate(self.own)
+        )
+        return FoldCounts(other.part, self.n + other.n, own)
+
+
+def counts_by_fold(
+    parts: Sequence[Trajectories], folds: int, n_states: int, n_actions: int, workers: int = 1
+) -> FoldCounts:
+    """The counts of each of so many folds, in one pass that need not know how many episodes there are."""
+    summarise = partial(_count_folds, folds, n_states, n_actions)
+    counts: FoldCounts = reduce_log(parts, summarise, workers, COUNT_CELLS, by_ends=True)[0]
+    return counts
+
+
+def without_each(own: Sequence[Counts]) -> list[Counts]:
+    """For each fold the counts of all episodes but its own."""
+    return [
+        reduce(Counts.merge, (counts for k, counts in enumerate(own) if k != left_out))
+        for left_out in range(len(own))
+    ]
+
+
+def together(own: Sequence[Counts]) -> Counts:
+    """The counts of all folds."""
+    return reduce(Counts.merge, own)
+
+
+def _count_folds(folds: int, n_states: int, n_actions: int, block: Block) -> list[FoldCounts]:
+    fold_of: IntArray = (block.first + block.rows) % folds
+    return [FoldCounts(block.part, block.n, tuple(count_by_fold(n_states, n_actions, block, fold_of, folds)))]
+
+
 def fit_mdp(
     log: Trajectories, n_states: int | None = None, n_actions: int | None = None, unseen: str = "pool"
 ) -> TabularMDP:
@@ -407,7 +461,7 @@ class Layout:
         self.visits = counts.visits()
         self.moves = sums_by(self.pair, self.number, n_states * n_actions).reshape(n_states, n_actions)
         state = self.pair // n_actions
-        pooled, self.pooled = _distinct(state * (n_states + 1) + self.after, n_states * (n_states + 1))
+        pooled, self.pooled = distinct(state * (n_states + 1) + self.after, n_states * (n_states + 1))
         self.pooled_state, self.pooled_after = np.divmod(pooled, n_states + 1)
         pool = unseen == "pool"
         self.borrows_reward = (self.visits == 0) & pool
@@ -457,7 +511,7 @@ class Layout:
         return place
 
 
-def _distinct(keys: IntArray, cells: int) -> tuple[IntArray, IntArray]:
+def distinct(keys: IntArray, cells: int) -> tuple[IntArray, IntArray]:
     """The distinct keys, sorted, and the place of each key among them; by a table where that is small."""
     if cells > MOST_CELLS:
         return np.unique(keys, return_inverse=True)

@@ -16,7 +16,7 @@ noise only: what the model gets wrong in the limit is not in it. A given model h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -32,7 +32,7 @@ from deadweight.sums.lanes import aligned_zeros
 from deadweight.tools.arithmetic import divide, sums_by, sums_by_row
 from deadweight.tools.limits import one_blas_thread
 from deadweight.typing import BoolArray, FloatArray, IntArray
-from deadweight.values.model import MOST_CELLS, Counts, Layout, pairs_of
+from deadweight.values.model import MOST_CELLS, Counts, Layout, pairs_of, successors
 from deadweight.values.until_end import UntilEnd
 
 # A pushed derivative that is so much smaller than its start changes nothing any more.
@@ -83,12 +83,8 @@ class FittedModel:
     folds: Folds | None = None
     until_end: UntilEnd | None = None
 
-    def influence(self, start: Start, n: int) -> ModelInfluence:
-        """The influence on an estimate from n episodes whose derivative by Q_t is start(t); None for none."""
-        return self.influences([start], n)[0]
-
     def influences(self, starts: Sequence[Start], n: int) -> list[ModelInfluence]:
-        """The same on several estimates."""
+        """The influences on estimates from n episodes; start(t) is the derivative by Q_t, None for none."""
         with one_blas_thread() if self.model._table is not None else nullcontext():
             pushed = self.push(starts)
         levels = _Levels(self, n)
@@ -476,3 +472,83 @@ def _in_packs(table: FloatArray) -> FloatArray:
         packed[table[..., :first].size :][: pack.size] = pack.reshape(-1)
         first += size
     return packed
+
+
+# --- What pairs that were hardly seen could do to the value of a fitted model
+
+
+@dataclass(frozen=True, eq=False)
+class SquaresByState:
+    """Squared errors of the model's state values, and steps, by state; merges."""
+
+    squares: FloatArray  # (S,)
+    visits: FloatArray  # (S,)
+
+    def merge(self, other: SquaresByState) -> SquaresByState:
+        """Both together."""
+        return SquaresByState(self.squares + other.squares, self.visits + other.visits)
+
+
+class Surprise:
+    """The squares of r + gamma V_{t+1}(s') - V_t(s) by state.
+
+    Args:
+      model: whose values they are.
+      v: (T + 1, S + 1) at the steps of the log and after the last of them, with the end; one row where values
+        are the same at every step.
+      gamma: discount.
+    """
+
+    def __init__(self, model: Hashable, v: FloatArray, gamma: float) -> None:
+        self.key = ("surprise", model, gamma)
+        self.v, self.gamma = v, gamma
+
+    def summarise(self, block: Block) -> SquaresByState:
+        """Of the steps of a block whose successor is known."""
+        size = self.v.shape[1] - 1
+        after, known = known_successors(block, self.v)
+        s, t = block.states[known], block.times[known]
+        now, then = (0, 0) if len(self.v) == 1 else (t, t + 1)
+        discount = self.gamma if block.during is None else block.during[known]
+        errors = block.paid[known] + discount * self.v[then, after[known]] - self.v[now, s]
+        return SquaresByState(sums_by(s, np.square(errors), size), sums_by(s, size=size))
+
+
+def known_successors(block: Block, v: FloatArray) -> tuple[IntArray, BoolArray]:
+    """(m, H) where each step leads, the end included and -1 for unknown, and for which steps that is known.
+
+    After the last step of all nothing may count, wherever it leads.
+
+    Args:
+      block: the episodes.
+      v: (T + 1, S + 1) as in `Surprise`.
+    """
+    after = successors(block, v.shape[1] - 1)
+    known = after >= 0
+    if block.horizon == len(v) - 1 and not v[-1].any():
+        known[:, -1] = block.lengths == block.horizon
+    return after, known
+
+
+def at_steps(v: FloatArray, after: FloatArray) -> FloatArray:
+    """(T + 1, S + 1) values of (T, S) steps and of (S,) what follows the last one, with the end."""
+    table = np.zeros((len(v) + 1, v.shape[1] + 1))
+    table[:-1, :-1], table[-1, :-1] = v, after
+    return table
+
+
+def unseen_errors(
+    squares: SquaresByState, occupancy: FloatArray, pi_e: FloatArray, visits: FloatArray
+) -> FloatArray:
+    """(S, A) what each pair adds to the root of v_u.
+
+    Args:
+      squares: the model's errors, of all the log.
+      occupancy: (S,) o(s).
+      pi_e: (S, A).
+      visits: (S, A) n(s, a).
+    """
+    overall = divide(squares.squares.sum(), squares.visits.sum())
+    by_state = (squares.squares + overall) / (squares.visits + 1.0)
+    found: FloatArray = occupancy[:, None] * pi_e / (visits + 1.0) * np.sqrt(by_state)[:, None]
+    return found

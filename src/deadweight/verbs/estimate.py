@@ -21,8 +21,7 @@ from deadweight.diagnostics.flags import contents_of, mix_flags, order_job, row_
 from deadweight.diagnostics.headline_path import PATH_OF
 from deadweight.diagnostics.weight_report import mean_weight_z
 from deadweight.errors import OptionError, did_you_mean
-from deadweight.estimators.estimator import Estimator
-from deadweight.estimators.names import NAIVE, estimator_of
+from deadweight.estimators.estimator import NAIVE, Estimator, estimator_of
 from deadweight.log.interface import Source
 from deadweight.negligible.rules import chooser_of, planned, prepare_automatic, read_rule, resolved
 from deadweight.question.asked import read_options
@@ -34,7 +33,7 @@ from deadweight.results.flags import FLAGS
 from deadweight.results.saved import ABSENT
 from deadweight.sums.reduction import learnt_here
 from deadweight.tools.progress import LOGGER, expect_passes, is_watched
-from deadweight.values.crossfit import FOLDS
+from deadweight.values.model import FOLDS
 from deadweight.verbs.verdict import table_verdict
 
 # --------------------------------------------------------------------------------------------------------
