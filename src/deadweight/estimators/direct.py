@@ -146,7 +146,7 @@ def direct_start(model: TabularMDP, pi_e: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class FirstStates:
-    """Influence of the episodes of a block by their first states."""
+    """Influence of episodes by their first states."""
 
     values: FloatArray  # (S,) V_0
 

@@ -100,7 +100,7 @@ class Models:
     horizon: Horizon
 
     def mean_values(self, pi: FloatArray, pi_b: FloatArray) -> FloatArray:
-        r"""(count, S, A) action values of a policy (S, A) in each model, over the steps at which it comes there.
+        r"""(count, S, A) action values of a policy (S, A) in each model, over the steps at which it is there.
 
         .. math:: \bar Q(s, a) = \frac{\sum_t \gamma^t d_t(s) \, Q_t(s, a)}{\sum_t \gamma^t d_t(s)}
 
@@ -146,9 +146,9 @@ def advantages(q: FloatArray, pi_b: FloatArray) -> FloatArray:
 class WeightedCounts:
     """Counts under several sets of weights of the episodes, one a column of each sum; merges.
 
-    A weight of 0 or 1 makes the model of some of the episodes, weights drawn from the exponential distribution
-    one of the Bayesian bootstrap (Rubin, 1981): how a model differs from one such draw to the next is how
-    little the log pins it down. A block is counted once and multiplied by all its weights at once.
+    A weight of 0 or 1 makes the model of some of the episodes, weights drawn from the exponential
+    distribution one of the Bayesian bootstrap (Rubin, 1981): how a model differs from one such draw to the
+    next is how little the log pins it down. A block is counted once, and multiplied by all its weights.
     """
 
     n_states: int
