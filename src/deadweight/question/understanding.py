@@ -89,14 +89,14 @@ def policy(x: Any, log: LogLike) -> TabularPolicy | RowPolicy:
         state 'ward': wait 1
         state 'icu': wait 0.1, treat 0.9
     """
-    found = understood(x, as_log(log), "x")
-    if found is None:
+    read = understood(x, as_log(log), "x")
+    if read is None:
         raise PolicyError("Expected a policy; found None.", fix=FORMS)
-    if isinstance(found, RowPolicy):
-        found = x if isinstance(x, RowPolicy) else found.in_table_order()
-    if found is not x:
-        found.source = _described(x)
-    return found
+    if isinstance(read, RowPolicy):
+        read = x if isinstance(x, RowPolicy) else read.in_table_order()
+    if read is not x:
+        read.source = _described(x)
+    return read
 
 
 def understood(given: Any, log: Log, name: str) -> Understood | None:
@@ -116,11 +116,13 @@ def understood(given: Any, log: Log, name: str) -> Understood | None:
     if isinstance(given, RowPolicy):
         return _table_or_rows(given, log, name)
     if isinstance(given, FeaturePolicy):
-        return _table_or_rows(given.on(in_one_piece(log, name)), log, name)
+        return _table_or_rows(given.on(_in_one_piece(log, name)), log, name)
     if hasattr(given, "predict_proba"):
         return _of_classifier(given, log, name)
     if isinstance(given, Mapping) and not {"state", "action", "prob"} <= set(map(str, given)):
-        return _of_mapping(given, name)
+        if not given:
+            raise PolicyError(f"{name} must be a policy; found an empty dict.", fix=FORMS)
+        return _of_choices(given, name)
     if callable(given):
         return _of_function(given, log, name)
     if _is_frame_of_rows(given, log):
@@ -139,7 +141,7 @@ def paired(log: Log, pi_e: Any, pi_b: Any, by_row: bool = False) -> tuple[Log, P
     """
     target, behaviour = understood(pi_e, log, "pi_e"), understood(pi_b, log, "pi_b")
     if isinstance(target, RowPolicy) or isinstance(behaviour, RowPolicy) or not log.has_states or by_row:
-        return pair_rows(in_one_piece(log), target, behaviour)
+        return pair_rows(_in_one_piece(log), target, behaviour)
     return log, pair_policies(log.labels, target, behaviour)
 
 
@@ -163,14 +165,8 @@ def _of_array(given: Any, log: Log, name: str) -> Understood:
     return TabularPolicy(array) if log.has_states else _table_or_rows(RowPolicy(array), log, name)
 
 
-def _of_mapping(given: Mapping[Any, Any], name: str) -> TabularPolicy:
-    """state -> action, or state -> {action: probability}; what is not mentioned has probability 0."""
-    if not given:
-        raise PolicyError(f"{name} must be a policy; found an empty dict.", fix=FORMS)
-    return _of_choices(given, name)
-
-
 def _of_choices(choices: Mapping[Any, Any], name: str) -> TabularPolicy:
+    """state -> action, or state -> {action: probability}; what is not mentioned has probability 0."""
     rows = {plain(state): _distribution(state, choice, name) for state, choice in choices.items()}
     actions = list(dict.fromkeys(action for row in rows.values() for action in row))
     table = np.zeros((len(rows), len(actions)))
@@ -203,7 +199,7 @@ def _distribution(state: Any, choice: Any, name: str) -> dict[Any, float]:
 def _of_function(given: Callable[[Any], Any], log: Log, name: str) -> Understood:
     """A function of one state label or, on a log without them, of features."""
     if not log.has_states:
-        return _table_or_rows(FeaturePolicy(given).on(in_one_piece(log, name)), log, name)
+        return _table_or_rows(FeaturePolicy(given).on(_in_one_piece(log, name)), log, name)
     choices = {}
     for label in _labels_that_occur(log):
         try:
@@ -220,8 +216,8 @@ def _of_function(given: Callable[[Any], Any], log: Log, name: str) -> Understood
 def _of_classifier(given: Any, log: Log, name: str) -> Understood:
     """An object with `predict_proba`, whose columns are its `classes_`."""
     actions = classes_of(given, name)
-    if _has_features(log):
-        rows = FeaturePolicy(given.predict_proba, actions).on(in_one_piece(log, name))
+    if log.has_rows and log[0].features is not None:
+        rows = FeaturePolicy(given.predict_proba, actions).on(_in_one_piece(log, name))
         return _table_or_rows(rows, log, name)
     labels = _labels_that_occur(log)
     try:
@@ -265,11 +261,7 @@ def _labels_that_occur(log: Log) -> list[Any]:
     return [plain(label) for label in log.state_labels[: len(occur)][occur]]
 
 
-def _has_features(log: Log) -> bool:
-    return log.has_rows and log[0].features is not None
-
-
-def in_one_piece(log: Log, name: str = "A policy") -> Trajectories:
+def _in_one_piece(log: Log, name: str = "A policy") -> Trajectories:
     """The rows of a log, which a policy row by row needs."""
     if log.has_rows:
         return log[0]
@@ -321,33 +313,17 @@ def mixture_propensities(log: Trajectories, policies: Mapping[Any, Any]) -> Floa
       >>> mixture_propensities(log, {"v1": [[0.9, 0.1]], "v2": [[0.2, 0.8]]})
       array([0.55, 0.45])
     """
-    return mixture_of(require_log(log), policies).propensities
+    return _mixed_in_memory(require_log(log), policies)[0]
 
 
-@dataclass(frozen=True, eq=False)
-class Mixture:
-    """A log's old policies as one.
-
-    Attributes:
-      ids: of the old policies, in the order in which they occur.
-      shares: (J,) of the episodes.
-      propensities: (steps,) of the mixture, or of each episode's own policy.
-      counted: ids whose policy was not given, and was counted from their episodes.
-    """
-
-    ids: tuple[Any, ...]
-    shares: FloatArray
-    propensities: FloatArray
-    counted: tuple[Any, ...]
-
-
-def mixture_of(log: Trajectories, policies: Mapping[Any, Any], apart: bool = False) -> Mixture:
-    """The old policies of a log, each given or counted, as one; `apart`: each for its own episodes only."""
+def _mixed_in_memory(
+    log: Trajectories, policies: Mapping[Any, Any], apart: bool = False
+) -> tuple[FloatArray, bool]:
+    """(steps,) propensities of a log's old policies as one, and whether any of these was counted."""
     if log.behaviour_ids is None:
-        raise without_ids()
+        raise _without_ids()
     ids = tuple(dict.fromkeys(log.behaviour_ids))
-    member = members_of(log.behaviour_ids, ids)
-    given = by_id(ids, policies)
+    member, given = members_of(log.behaviour_ids, ids), _by_id(ids, policies)
     counted = tuple(label for label in ids if label not in given)
     if counted and not log.has_states:
         raise PolicyError(
@@ -355,40 +331,27 @@ def mixture_of(log: Trajectories, policies: Mapping[Any, Any], apart: bool = Fal
             "for states.",
             fix="Give one for every id; or learn one for all: pi_b=deadweight.fit_behaviour(log).",
         )
+    # Only one old policy at a time is looked at, so it does not matter what the propensities are.
+    any_log, probs = in_memory(log.with_propensities(np.ones(log.n_steps))), []
+    for j, label in enumerate(ids):
+        policy = given[label] if label in given else estimate_behaviour(log.select(member == j))
+        with _naming(label):
+            parts, pair = paired(any_log, policy, None)
+        probs.append(pair.evaluation.along(parts[0]))
     shares = np.bincount(member, minlength=len(ids)) / log.n_episodes
-    tables = [
-        given[label] if label in given else estimate_behaviour(log.select(member == j))
-        for j, label in enumerate(ids)
-    ]
-    probs = np.stack(
-        [logged_probabilities(log, table, label) for label, table in zip(ids, tables, strict=True)]
-    )
-    refuse_impossible(log, ids, member, probs)
-    mixed = own_propensities(log, probs, member) if apart else mixed_propensities(log, probs, shares)
-    return Mixture(ids, shares, mixed, counted)
+    return _propensities(log, ids, np.stack(probs), shares, apart), bool(counted)
 
 
-def without_ids() -> DataError:
-    """The error of a log that lacks the ids."""
+def _without_ids() -> DataError:
     return DataError(
         "Several old policies were given, and the log does not say which episodes each of them made.",
         fix="Add a column behaviour_id, or Trajectories(..., behaviour_ids=...): one id an episode.",
     )
 
 
-def logged_probabilities(log: Trajectories, policy: Any, label: Any = None) -> FloatArray:
-    """(steps,) the probability that a policy gives to each logged action; `label` names it in messages."""
-    # Only this policy is looked at, so it does not matter what the propensities are.
-    any_log = in_memory(log.with_propensities(np.ones(log.n_steps)))
-    with saying_which(label):
-        parts, pair = paired(any_log, policy, None)
-    found: FloatArray = pair.evaluation.along(parts[0])
-    return found
-
-
 @contextmanager
-def saying_which(label: Any) -> Iterator[None]:
-    """Whatever is wrong with an old policy is said of this one."""
+def _naming(label: Any) -> Iterator[None]:
+    """Errors of a policy, reported as those of the old policy with this id."""
     try:
         yield
     except PolicyError as error:
@@ -396,10 +359,10 @@ def saying_which(label: Any) -> Iterator[None]:
         raise PolicyError(f"The old policy {plain(label)!r} does not fit: {told}", fix=error.fix) from None
 
 
-def by_id(ids: tuple[Any, ...], policies: Mapping[Any, Any]) -> dict[Any, Any]:
+def _by_id(ids: tuple[Any, ...], policies: Mapping[Any, Any]) -> dict[Any, Any]:
     """Policies by the ids of the log; an id may be written as text."""
     written = {str(label): label for label in ids}
-    found: dict[Any, Any] = {}
+    known: dict[Any, Any] = {}
     said: dict[Any, Any] = {}  # how each id is written in the mapping
     for key, policy in policies.items():
         label = key if key in ids else written.get(str(key))
@@ -409,40 +372,39 @@ def by_id(ids: tuple[Any, ...], policies: Mapping[Any, Any]) -> dict[Any, Any]:
                 f"{did_you_mean(str(key), written)}",
                 fix=f"The log's ids are {first_few(ids)}.",
             )
-        if label in found:
+        if label in known:
             raise PolicyError(
                 f"pi_b has a policy for the id {plain(label)!r} twice, as {plain(said[label])!r} and "
                 f"{plain(key)!r}.",
                 fix="Keep one of them: an id may be written as it is in the log, or as text.",
             )
-        found[label], said[label] = policy, key
-    return found
+        known[label], said[label] = policy, key
+    return known
 
 
-def refuse_impossible(log: Trajectories, ids: tuple[Any, ...], member: IntArray, probs: FloatArray) -> None:
-    """An episode cannot hold an action that its own policy never takes."""
-    own = own_propensities(log, probs, member)
-    rows = np.flatnonzero(~(own > 0))
-    if rows.size == 0:
-        return
-    row = int(rows[0])
-    episode = int(np.searchsorted(log.offsets, row, side="right")) - 1
-    raise SupportError(
-        f"The old policy {plain(ids[member[episode]])!r} gives probability 0 to action "
-        f"{plain(log.action_labels[log.actions[row]])!r} in state "
-        f"{plain(log.state_labels[log.states[row]])!r}, which it took in {log.where(row)} "
-        f"({rows.size:,} such steps).",
-        fix="Correct that policy, or the ids; or leave it out of pi_b, and it is counted from its episodes.",
-    )
+def _propensities(
+    log: Trajectories, ids: tuple[Any, ...], probs: FloatArray, shares: FloatArray, apart: bool
+) -> FloatArray:
+    """(steps,) of the mixture or, `apart`, of each episode's own policy, from (J, steps) of all policies."""
+    assert log.behaviour_ids is not None
+    member = members_of(log.behaviour_ids, ids)
+    logged = probs[np.repeat(member, log.lengths), np.arange(log.n_steps)]
+    impossible = np.flatnonzero(~(logged > 0))
+    if impossible.size:
+        row = int(impossible[0])
+        episode = int(np.searchsorted(log.offsets, row, side="right")) - 1
+        raise SupportError(
+            f"The old policy {plain(ids[member[episode]])!r} gives probability 0 to action "
+            f"{plain(log.action_labels[log.actions[row]])!r} in state "
+            f"{plain(log.state_labels[log.states[row]])!r}, which it took in {log.where(row)} "
+            f"({impossible.size:,} such steps).",
+            fix="Correct that policy, or the ids; or leave it out of pi_b, and it is counted from its "
+            "episodes.",
+        )
+    return logged if apart else _of_mixture(log, probs, shares)
 
 
-def own_propensities(log: Trajectories, probs: FloatArray, member: IntArray) -> FloatArray:
-    """(steps,) of the policy that made each episode, of (J, steps) of all."""
-    found: FloatArray = probs[np.repeat(member, log.lengths), np.arange(log.n_steps)]
-    return found
-
-
-def mixed_propensities(log: Trajectories, probs: FloatArray, shares: FloatArray) -> FloatArray:
+def _of_mixture(log: Trajectories, probs: FloatArray, shares: FloatArray) -> FloatArray:
     """(steps,) of the mixture, step by step over all episodes that are still running.
 
     The share of each policy, given what has happened, is kept as a logarithm: one that has become tiny can
@@ -483,37 +445,27 @@ class MixtureGiver:
 
     def given_to(self, part: int, pieces: Sequence[Trajectories]) -> list[Trajectories]:
         """The pieces of a part with the propensities of their steps."""
-        return [self._given(log) for log in pieces]
+        return [log.with_propensities(self._of(log)) for log in pieces]
 
-    def _given(self, log: Trajectories) -> Trajectories:
-        assert log.behaviour_ids is not None
+    def _of(self, log: Trajectories) -> FloatArray:
         probs = np.stack([table.along(log) for table in self.tables])
-        member = members_of(log.behaviour_ids, self.ids)
-        refuse_impossible(log, self.ids, member, probs)
-        if self.apart:
-            return log.with_propensities(own_propensities(log, probs, member))
-        return log.with_propensities(mixed_propensities(log, probs, self.shares))
+        return _propensities(log, self.ids, probs, self.shares, self.apart)
 
 
-def mixed(log: Log, policies: Mapping[Any, Any], apart: bool = False) -> tuple[Log, bool]:
-    """The log with the propensities of its old policies' mixture, and whether any of them was counted.
-
-    `apart`: those of each episode's own policy.
-    """
+def _mixed_in_parts(log: Log, policies: Mapping[Any, Any], apart: bool) -> tuple[Log, bool]:
+    """The log with the propensities of its old policies as one, and whether any of these was counted."""
     if not log.has_behaviour_ids:
-        raise without_ids()
-    makers = makers_of(log)
-    ids = makers.ids
-    given = by_id(ids, policies)
-    missing = tuple(label for label in ids if label not in given)
+        raise _without_ids()
+    makers = _makers_of(log)
+    given = _by_id(makers.ids, policies)
+    missing = tuple(label for label in makers.ids if label not in given)
     tables = {label: _table(log, policy, label) for label, policy in given.items()}
-    for label, policy in _counted(log, missing).items():
-        tables[label] = _table(log, policy, label)
-    giver = MixtureGiver(ids, makers.shares, tuple(tables[label] for label in ids), apart)
-    return log.giving(giver), bool(missing)
+    tables |= {label: _table(log, policy, label) for label, policy in _counted(log, missing).items()}
+    in_order = tuple(tables[label] for label in makers.ids)
+    return log.giving(MixtureGiver(makers.ids, makers.shares, in_order, apart)), bool(missing)
 
 
-def makers_of(log: Log) -> Makers:
+def _makers_of(log: Log) -> Makers:
     """Who made the episodes of a log with ids."""
     makers: Makers = reduce_log(log.viewed(without=NOT_NEEDED), _makers)[0]
     return makers
@@ -552,7 +504,7 @@ def _table(log: Log, policy: Any, label: Any) -> Field:
     """An old policy in the order of the log's labels."""
     # Only this policy is looked at, so it does not matter whether there are propensities.
     labels = replace(log.labels, logged=frozenset({"propensities"}))
-    with saying_which(label):
+    with _naming(label):
         table = understood(policy, log, "pi_e")
         if not isinstance(table, TabularPolicy):
             raise PolicyError(
@@ -562,7 +514,22 @@ def _table(log: Log, policy: Any, label: Any) -> Field:
         return pair_policies(labels, table, None).evaluation
 
 
-def is_mixture(pi_b: object, log: Log) -> bool:
+def one_behaviour(log: Log, pi_b: Any) -> tuple[Log, Any, bool]:
+    """Several old policies as one: the log with their mixture's propensities; whether any was counted.
+
+    Where they worked under different conditions each episode has the propensities of its own.
+    """
+    if not _is_mixture(pi_b, log):
+        return log, pi_b, False
+    apart = have_mixed_worlds(log)
+    if not log.has_rows:
+        given, counted = _mixed_in_parts(log, pi_b, apart)
+        return given, None, counted
+    propensities, counted = _mixed_in_memory(log[0], pi_b, apart)
+    return in_memory(log[0].with_propensities(propensities)), None, counted
+
+
+def _is_mixture(pi_b: object, log: Log) -> bool:
     """Whether a behaviour policy is a mapping of ids to policies, and not one policy written as a mapping.
 
     One policy as a mapping gives each state an action, or the probabilities of actions. Where that leaves a
@@ -570,31 +537,10 @@ def is_mixture(pi_b: object, log: Log) -> bool:
     """
     if not isinstance(pi_b, Mapping) or not pi_b:
         return False
-    if all(_is_policy(one) for one in pi_b.values()):
+    labels_or_probabilities = (Mapping, tuple, type(None))
+    if not any(np.isscalar(x) or isinstance(x, labels_or_probabilities) for x in pi_b.values()):
         return True
-    return log.has_behaviour_ids and any(key in _ids(log) for key in pi_b)
-
-
-def _ids(log: Log) -> set[Any]:
-    ids = log[0].behaviour_ids if log.has_rows else makers_of(log).ids
-    return set() if ids is None else set(ids)
-
-
-def _is_policy(value: Any) -> bool:
-    """Whether this is no label of an action, and no probabilities of actions either."""
-    return not (value is None or np.isscalar(value) or isinstance(value, Mapping | tuple))
-
-
-def one_behaviour(log: Log, pi_b: Any) -> tuple[Log, Any, bool]:
-    """Several old policies as one: the log with their mixture's propensities; whether any was counted.
-
-    Where they worked under different conditions each episode has the propensities of its own.
-    """
-    if not is_mixture(pi_b, log):
-        return log, pi_b, False
-    apart = have_mixed_worlds(log)
-    if not log.has_rows:
-        given, counted = mixed(log, pi_b, apart)
-        return given, None, counted
-    mixture = mixture_of(log[0], pi_b, apart)
-    return in_memory(log[0].with_propensities(mixture.propensities)), None, bool(mixture.counted)
+    if not log.has_behaviour_ids:
+        return False
+    ids = log[0].behaviour_ids if log.has_rows else _makers_of(log).ids
+    return ids is not None and any(key in set(ids) for key in pi_b)

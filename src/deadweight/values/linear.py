@@ -58,8 +58,8 @@ SHARED_RIDGE = 0.1
 SURELY_POSITIVE = 1e-6
 SINGULAR = 1e-13
 JITTER = 1e-12
-# More values than this share outside the possible range mean that the equations are unstable.
-MOST_OUTSIDE = 0.01
+# More values than this share outside the possible range, of so many rows: the equations are unstable.
+MOST_OUTSIDE, SAMPLED = 0.01, 4_096
 # A smooth function overshoots where values are nearly as high, or as low, as they can be. So much of the
 # widest range does not count as outside: it is moved back, and says nothing against the equations.
 SLACK = 0.1
@@ -81,42 +81,24 @@ class LinearSums(Added):
 
     @classmethod
     def none(cls, n_actions: int, size: int) -> LinearSums:
-        """Of no rows."""
-        square = (n_actions, size, size)
-        return cls(
-            np.zeros(square), np.zeros(square), np.zeros(square[:2]), np.zeros((n_actions, size, *square[:2]))
-        )
+        """The sums of no rows."""
+        shapes = ((n_actions, size, size),) * 2 + ((n_actions, size), (n_actions, size) * 2)
+        return cls(*map(np.zeros, shapes))
 
     def pooled(self) -> LinearSums:
-        """The same with all actions as one: the process that the log itself has followed."""
-        return LinearSums(
-            self.gram.sum(axis=0)[None],
-            self.known.sum(axis=0)[None],
-            self.rewards.sum(axis=0)[None],
-            self.carried.sum(axis=(0, 2))[None, :, None],
-        )
+        """Sums with all actions as one: the process that the log itself has followed."""
+        gram, known, rewards = (sums.sum(axis=0)[None] for sums in (self.gram, self.known, self.rewards))
+        return LinearSums(gram, known, rewards, self.carried.sum(axis=(0, 2))[None, :, None])
 
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Some rows in the order of the log, with their columns.
-
-    Attributes:
-      rows: their numbers.
-      phi: (m, p).
-      following: (m, p) phi(x'); zero where the task ended or nobody knows what followed.
-      probs: (m, A) pi_e(a'|x'); zero there too.
-    """
+    """Rows in the order of the log, with their columns and, where it is known, with what follows them."""
 
     rows: slice
-    phi: FloatArray
-    following: FloatArray
-    probs: FloatArray
-
-    @property
-    def ahead(self) -> FloatArray:
-        """(m, A * p) pi_e(a'|x') phi(x')."""
-        return (self.probs[:, :, None] * self.following[:, None, :]).reshape(len(self.phi), -1)
+    phi: FloatArray  # (m, p)
+    following: FloatArray  # (m, p) phi(x'); zero where the task ended or nobody knows what followed
+    probs: FloatArray  # (m, A) pi_e(a'|x'); zero there too
 
 
 def chunks(rows: Rows, basis: Bumps) -> Iterator[Chunk]:
@@ -126,9 +108,9 @@ def chunks(rows: Rows, basis: Bumps) -> Iterator[Chunk]:
         after = rows.following[lo:hi]
         inside = basis.of(rows.x[lo : hi + 1])
         following = np.zeros((hi - lo, basis.size))
-        own = (after >= 0) & (after <= hi) & (after < rows.n)
-        following[own] = inside[after[own] - lo]
-        beyond = (after >= 0) & ~own
+        near = (after >= 0) & (after <= hi) & (after < rows.n)
+        following[near] = inside[after[near] - lo]
+        beyond = (after >= 0) & ~near
         if beyond.any():
             following[beyond] = basis.of(rows.x[after[beyond]])
         probs = np.where(after[:, None] >= 0, rows.probs[after], 0.0)
@@ -140,16 +122,17 @@ def sums_by_fold(rows: Rows, basis: Bumps) -> list[LinearSums]:
     n_actions, size, folds = rows.n_actions, basis.size, max(rows.folds, 1)
     sums = [LinearSums.none(n_actions, size) for _ in range(folds)]
     for chunk in chunks(rows, basis):
-        ahead, known, rewards = chunk.ahead, rows.known[chunk.rows], rows.log.rewards[chunk.rows]
-        for fold, action, some in groups(rows.fold[chunk.rows], rows.log.actions[chunk.rows]):
-            phi, total = chunk.phi[some], sums[fold]
+        ahead = (chunk.probs[:, :, None] * chunk.following[:, None, :]).reshape(len(chunk.phi), -1)
+        known, rewards = rows.known[chunk.rows], rows.log.rewards[chunk.rows]
+        for fold, action, group in groups(rows.fold[chunk.rows], rows.log.actions[chunk.rows]):
+            phi, total = chunk.phi[group], sums[fold]
             total.gram[action] += phi.T @ phi
-            total.rewards[action] += rewards[some] @ phi
-            certain = known[some]
+            total.rewards[action] += rewards[group] @ phi
+            certain = known[group]
             if not certain.all():
-                some, phi = some[certain], phi[certain]
+                group, phi = group[certain], phi[certain]
             total.known[action] += phi.T @ phi
-            total.carried[action] += (phi.T @ ahead[some]).reshape(size, n_actions, size)
+            total.carried[action] += (phi.T @ ahead[group]).reshape(size, n_actions, size)
     return sums
 
 
@@ -196,10 +179,8 @@ class LinearSystem:
     @cached_property
     def carried(self) -> FloatArray:
         """(P, P) C."""
-        size, blocks = self.size, self.blocks
-        rows = self._with_shared(self.sums.carried, 0)
-        both = self._with_shared(rows, 2)
-        return np.ascontiguousarray(both.reshape(blocks * size, blocks * size))
+        both = self._with_shared(self._with_shared(self.sums.carried, 0), 2)
+        return np.ascontiguousarray(both.reshape((self.blocks * self.size,) * 2))
 
     def gathered(self, by_action: FloatArray) -> FloatArray:
         """(P,) the derivative by w of what has this derivative by theta, (A, p)."""
@@ -222,8 +203,8 @@ class LinearSystem:
             return np.array(by_action[0])
         whole = np.zeros((blocks, size, blocks, size))
         whole[0, :, 0] = by_action.sum(axis=0)
-        for action, own in enumerate(by_action, start=1):
-            whole[0, :, action] = whole[action, :, 0] = whole[action, :, action] = own
+        for action, gram in enumerate(by_action, start=1):
+            whole[0, :, action] = whole[action, :, 0] = whole[action, :, action] = gram
         return whole.reshape(blocks * size, blocks * size)
 
     @cached_property
@@ -246,8 +227,8 @@ class Solver:
             self._factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
             return
         values, vectors = eigh(matrix, overwrite_a=True, check_finite=False)
-        some = values > SINGULAR * len(values) * values[-1]
-        self._root = vectors[:, some] / np.sqrt(values[some])
+        regular = values > SINGULAR * len(values) * values[-1]
+        self._root = vectors[:, regular] / np.sqrt(values[regular])
 
     def __call__(self, b: FloatArray) -> FloatArray:
         """The solution for one right-hand side, (P,), or several, (P, k)."""
@@ -274,12 +255,12 @@ def runs(rows: Rows, basis: Bumps) -> Iterator[Run]:
     key = times * max(rows.folds, 1) + rows.fold
     order = np.argsort(key, kind="stable")
     for lo in range(0, rows.n, CHUNK):
-        some = order[lo : lo + CHUNK]
-        phi, own = basis.of(rows.x[some]), key[some]
-        cuts = np.concatenate([[0], np.flatnonzero(np.diff(own)) + 1, [len(own)]])
+        chunk = order[lo : lo + CHUNK]
+        phi, keys = basis.of(rows.x[chunk]), key[chunk]
+        cuts = np.concatenate([[0], np.flatnonzero(np.diff(keys)) + 1, [len(keys)]])
         for begin, end in pairwise(cuts.tolist()):
-            t, fold = divmod(int(own[begin]), max(rows.folds, 1))
-            yield Run(t, fold, some[begin:end], phi[begin:end])
+            t, fold = divmod(int(keys[begin]), max(rows.folds, 1))
+            yield Run(t, fold, chunk[begin:end], phi[begin:end])
 
 
 class Solved:
@@ -328,7 +309,7 @@ class Solved:
 
     @cached_property
     def theta(self) -> FloatArray:
-        """(T, A, p) the same by action."""
+        """(T, A, p) coefficients of each step by action."""
         return self.system.by_action(self.w)
 
     def raw(self, run: Run) -> FloatArray:
@@ -345,25 +326,18 @@ class Solved:
         """Whether nearly all values are possible ones, on a fixed sample of rows."""
         if not np.isfinite(self.w).all():
             return False
-        outside = looked = 0
-        lowest, highest = self.rows.limits(np.asarray(0))
+        rows, outside, looked = self.rows, 0, 0
+        lowest, highest = rows.limits(np.asarray(0))
         slack = SLACK * float(highest - lowest) + ROUNDING * (1.0 + abs(float(highest)) + abs(float(lowest)))
-        for run in _sampled(self.rows, basis):
-            low, high = self.rows.limits(np.asarray(run.t))
-            values = self.raw(run)
+        sample = np.arange(0, rows.n, max(1, rows.n // SAMPLED))
+        times = np.zeros_like(sample) if rows.steps is None else rows.times[sample]
+        phi = basis.of(rows.x[sample])
+        for t in np.unique(times):
+            low, high = rows.limits(np.asarray(t))
+            values = self.raw(Run(int(t), 0, sample[times == t], phi[times == t]))
             outside += int(np.count_nonzero((values < low - slack) | (values > high + slack)))
             looked += values.size
         return outside <= MOST_OUTSIDE * looked
-
-
-def _sampled(rows: Rows, basis: Bumps, most: int = 4_096) -> Iterator[Run]:
-    """A fixed sample of rows by step."""
-    some = np.arange(0, rows.n, max(1, rows.n // most))
-    times = np.zeros_like(some) if rows.steps is None else rows.times[some]
-    phi = basis.of(rows.x[some])
-    for t in np.unique(times):
-        chosen = times == t
-        yield Run(int(t), 0, some[chosen], phi[chosen])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -377,19 +351,18 @@ class LinearValues(MovedValues):
     sums: LinearSums
 
     def influences(self, by_q: Sequence[FloatArray], n: int) -> list[Influence]:
-        """See `MovedValues`; what was asked for before is not made again."""
-        keys = [hashlib.blake2b(np.ascontiguousarray(one).tobytes(), digest_size=16).digest() for one in by_q]
-        new = {key: one for key, one in zip(keys, by_q, strict=True) if key not in self._known}
+        """See `MovedValues`; what was asked for before is not computed again."""
+        keys = [hashlib.blake2b(np.ascontiguousarray(q).tobytes(), digest_size=16).digest() for q in by_q]
+        new = {key: q for key, q in zip(keys, by_q, strict=True) if key not in self._known}
         if new:
+            models = self.folds or (self.whole,)
             with few_threads(self.rows.n):
-                self._known.update(zip(new, self._influences(list(new.values()), n), strict=True))
+                errors = self._errors_of_folds if self.folds else self._errors_of_whole
+                starts = self._starts(models, list(new.values()))
+                forms = [self._forms(models, start, errors) for start in starts]
+                influences = per_episode(self.rows, self.basis, errors, forms, n)
+            self._known.update(zip(new, influences, strict=True))
         return [self._known[key] for key in keys]
-
-    def _influences(self, by_q: Sequence[FloatArray], n: int) -> list[OfEpisodes]:
-        models = self.folds or (self.whole,)
-        errors = self._errors_of_folds if self.folds else self._errors_of_whole
-        forms = [self._forms(models, starts, errors) for starts in self._starts(models, by_q)]
-        return per_episode(self.rows, self.basis, errors, forms, n)
 
     @cached_property
     def _errors_of_folds(self) -> Errors:
@@ -404,12 +377,12 @@ class LinearValues(MovedValues):
         rows = self.rows
         if not np.array_equal(rows.x[: rows.n], np.asarray(rows.log.features)):
             return None
-        phi, found = self.basis.of(x), np.empty((len(x), rows.n_actions))
+        phi, q = self.basis.of(x), np.empty((len(x), rows.n_actions))
         steps = np.zeros_like(times) if rows.steps is None else times
         for t in np.unique(steps):
-            some = np.flatnonzero(steps == t)
-            found[some] = self.whole.q(Run(int(t), 0, some, phi[some]))
-        return found
+            at = np.flatnonzero(steps == t)
+            q[at] = self.whole.q(Run(int(t), 0, at, phi[at]))
+        return q
 
     @cached_property
     def _known(self) -> dict[bytes, OfEpisodes]:
@@ -420,14 +393,14 @@ class LinearValues(MovedValues):
         starts = [[np.zeros(model.theta.shape) for model in models] for _ in by_q]
         for run in runs(self.rows, self.basis):
             at = self.rows.log.states[run.rows]
-            for one, start in zip(by_q, starts, strict=True):
-                own = start[run.fold]
-                own[min(run.t, len(own) - 1)] += one[at].T @ run.phi
+            for q, start in zip(by_q, starts, strict=True):
+                of_fold = start[run.fold]
+                of_fold[min(run.t, len(of_fold) - 1)] += q[at].T @ run.phi
         return starts
 
     @cached_property
     def start_influence(self) -> Influence:
-        """Of the mean of V at the first rows."""
+        """The influence on the mean of V at the first rows."""
         start = np.zeros(self.whole.theta.shape)
         first = self.rows.log.offsets[:-1]
         with few_threads(self.rows.n):
@@ -443,30 +416,25 @@ class LinearValues(MovedValues):
         if len(moved) == 1:
             return moved * max(self.rows.folds, 1)
         total = np.add.reduce(moved)
-        return [total - one for one in moved]
+        return [total - of_fold for of_fold in moved]
 
     def behaviour_value(self, steps: int) -> tuple[float, Influence]:
-        """Of the process that the log itself has followed, all actions as one."""
-        with few_threads(self.rows.n):
-            return self._behaviour_value(steps)
-
-    def _behaviour_value(self, steps: int) -> tuple[float, Influence]:
-        rows = self.rows
-        model = Solved(rows, LinearSystem(self.sums.pooled(), self.whole.system.ridge), steps)
-        first = rows.log.offsets[:-1]
-        start = np.zeros(model.theta.shape)
-        start[0, 0] = self.basis.of(rows.x[first]).mean(axis=0)
-        errors = Errors.of([model])
-        value = float(start[0, 0] @ model.theta[0, 0])
-        own = (self.basis.of(rows.x[first]) @ model.theta[0, 0])[:, None]
-        forms = [errors.moved(0, model, start)] * max(rows.folds, 1)
-        influence = per_episode(rows, self.basis, errors, [forms], rows.log.n_episodes)[0]
-        return value, OfEpisodes(influence.values + own[:, 0])
+        """The value of the process that the log has followed, all actions as one, and its influence."""
+        rows, first = self.rows, self.rows.log.offsets[:-1]
+        with few_threads(rows.n):
+            model = Solved(rows, LinearSystem(self.sums.pooled(), self.whole.system.ridge), steps)
+            phi, start = self.basis.of(rows.x[first]), np.zeros(model.theta.shape)
+            start[0, 0] = phi.mean(axis=0)
+            errors = Errors.of([model])
+            forms = [errors.moved(0, model, start)] * max(rows.folds, 1)
+            influence = per_episode(rows, self.basis, errors, [forms], rows.log.n_episodes)[0]
+            values = phi @ model.theta[0, 0]
+        return float(start[0, 0] @ model.theta[0, 0]), OfEpisodes(influence.values + values)
 
 
 @dataclass(frozen=True, eq=False)
 class Errors:
-    """By how much rows miss what some models say of their rewards and of what follows them.
+    """The errors of models in rows: of their rewards, and of what follows them.
 
     What follows has a column for each step of each model; they are combinations of r columns.
 
@@ -488,14 +456,14 @@ class Errors:
         steps = [_later(model) for model in models]
         n_actions, size = models[0].system.n_actions, models[0].system.size
         left, sizes, columns = np.linalg.svd(np.concatenate(steps), full_matrices=False)
-        some = sizes > NOTHING * sizes[0]
-        both = columns[some].reshape(-1, 2, n_actions, size).transpose(1, 2, 3, 0)
-        combined = models[0].rows.gamma * left[:, some] * sizes[some]
+        large = sizes > NOTHING * sizes[0]
+        both = columns[large].reshape(-1, 2, n_actions, size).transpose(1, 2, 3, 0)
+        combined = models[0].rows.gamma * left[:, large] * sizes[large]
         return cls(
             np.ascontiguousarray(both[0]),
             np.ascontiguousarray(both[1]),
             np.stack([model.system.by_action(model.reward_part) for model in models], axis=2),
-            tuple(np.split(combined, np.cumsum([len(one) for one in steps])[:-1])),
+            tuple(np.split(combined, np.cumsum(list(map(len, steps)))[:-1])),
         )
 
     def moved(self, number: int, model: Solved, start: FloatArray) -> FloatArray:
@@ -512,16 +480,16 @@ class Errors:
     def on(self, rows: Rows, chunk: Chunk, action: IntArray) -> FloatArray:
         """(m, r + K) of the rows of a chunk, whose actions are these."""
         width = self.after.shape[2]
-        found = np.zeros((len(chunk.phi), width + self.rewarded.shape[2]))
+        errors = np.zeros((len(chunk.phi), width + self.rewarded.shape[2]))
         probs = chunk.probs if len(self.after) > 1 else chunk.probs.sum(axis=1, keepdims=True)
         for a, after in enumerate(self.after):
-            found[:, :width] += probs[:, a, None] * (chunk.following @ after)
-        for _, a, own in groups(np.zeros_like(action), action):
-            phi = chunk.phi[own]
-            found[own, :width] -= phi @ self.here[a]
-            found[own, width:] = rows.log.rewards[chunk.rows][own, None] - phi @ self.rewarded[a]
-        found[~rows.known[chunk.rows], :width] = 0.0
-        return found
+            errors[:, :width] += probs[:, a, None] * (chunk.following @ after)
+        for _, a, group in groups(np.zeros_like(action), action):
+            phi = chunk.phi[group]
+            errors[group, :width] -= phi @ self.here[a]
+            errors[group, width:] = rows.log.rewards[chunk.rows][group, None] - phi @ self.rewarded[a]
+        errors[~rows.known[chunk.rows], :width] = 0.0
+        return errors
 
 
 def _is_settled(model: Solved) -> bool:
@@ -545,9 +513,9 @@ def _over_steps(model: Solved, start: FloatArray) -> tuple[FloatArray, FloatArra
     u, total = np.zeros_like(model.w), np.zeros(model.w.shape[1])
     pushed = np.zeros_like(total)
     for t in range(len(u)):
-        found = system.gathered(start[t]) + pushed
-        total += found
-        u[t] = system.known(found)
+        lambda_t = system.gathered(start[t]) + pushed
+        total += lambda_t
+        u[t] = system.known(lambda_t)
         pushed = gamma * (system.carried.T @ u[t])
     return u, total
 
@@ -572,13 +540,13 @@ def per_episode(
         fold = rows.fold[chunk.rows]
         action = np.zeros_like(fold) if pooled else rows.log.actions[chunk.rows]
         missed = errors.on(rows, chunk, action)
-        found = by_row[:, chunk.rows]
-        for k, a, own in groups(fold, action):
-            phi, off = chunk.phi[own], missed[own]
+        of_chunk = by_row[:, chunk.rows]
+        for k, a, group in groups(fold, action):
+            phi, off = chunk.phi[group], missed[group]
             for number, forms in enumerate(estimates):
-                found[number, own] = np.einsum("ir,ir->i", phi @ forms[k][a], off)
+                of_chunk[number, group] = np.einsum("ir,ir->i", phi @ forms[k][a], off)
     first = rows.log.offsets[:-1]
-    return [OfEpisodes(n * np.add.reduceat(one, first)) for one in by_row]
+    return [OfEpisodes(n * np.add.reduceat(influence, first)) for influence in by_row]
 
 
 class LinearQ(RowLearner):
@@ -645,11 +613,11 @@ class LinearQ(RowLearner):
     def _fit(self, rows: Rows) -> LinearValues:
         size = self.size if self.basis == "bumps" else 0
         basis = Bumps.fitted(rows.x[: rows.n], size, self.seed, along=True)
-        own = sums_by_fold(rows, basis)
-        everything = reduce(LinearSums.merge, own)
+        by_fold = sums_by_fold(rows, basis)
+        everything = reduce(LinearSums.merge, by_fold)
         whole = self._solved(rows, basis, everything)
         folds = [
-            self._solved(rows, basis, reduce(LinearSums.merge, [one for j, one in enumerate(own) if j != k]))
+            self._solved(rows, basis, reduce(LinearSums.merge, by_fold[:k] + by_fold[k + 1 :]))
             for k in range(rows.folds)
         ]
         q = np.zeros((len(rows.pi_e), rows.n_actions))
@@ -660,7 +628,7 @@ class LinearQ(RowLearner):
         return LinearValues(
             q=q,
             start=self._starts(rows, basis, whole),
-            start_without=np.stack([self._starts(rows, basis, one) for one in folds]) if folds else None,
+            start_without=np.stack([self._starts(rows, basis, fold) for fold in folds]) if folds else None,
             flags=("model-unstable",) if any(model.system.ridge > self.ridge for model in models) else (),
             settled=all(model.settled for model in models),
             rows=rows,
@@ -673,12 +641,12 @@ class LinearQ(RowLearner):
     def _starts(self, rows: Rows, basis: Bumps, model: Solved) -> FloatArray:
         """(episodes,) value of each first row in a model."""
         first = rows.log.offsets[:-1]
-        found = np.empty(len(first))
+        values = np.empty(len(first))
         for lo in range(0, len(first), CHUNK):
-            some = first[lo : lo + CHUNK]
-            q = model.q(Run(0, 0, some, basis.of(rows.x[some])))
-            found[lo : lo + CHUNK] = np.einsum("ia,ia->i", q, rows.probs[some])
-        return found
+            chunk = first[lo : lo + CHUNK]
+            q = model.q(Run(0, 0, chunk, basis.of(rows.x[chunk])))
+            values[lo : lo + CHUNK] = np.einsum("ia,ia->i", q, rows.probs[chunk])
+        return values
 
     def _solved(self, rows: Rows, basis: Bumps, sums: LinearSums) -> Solved:
         """The model of some sums, with a ridge that keeps its values where they can be."""

@@ -1,6 +1,6 @@
 r"""The influence of a fitted model: what an episode does to an estimate by being in the model's counts.
 
-An estimate depends on the action values by a table of derivatives, its *start* (`estimators/starts.py`).
+An estimate depends on the action values by a table of derivatives, its *start* (`estimators/influence.py`).
 Values of one step depend on those of the next, so the start is pushed forward through the model,
 
 .. math:: f_t(s,a) = \mathrm{start}_t(s,a) + g_t(s) \, \pi_e(a|s), \qquad
@@ -12,6 +12,17 @@ and a step (s, a, r, s') of episode i then moves the estimate by way of reward a
 
 Pairs that were never seen borrow from others, and what they do is shared out among those. The sum is sampling
 noise only: what the model gets wrong in the limit is not in it. A given model has no influence.
+
+A pair (s, a) that was seen once has no noise there: its reward and its successor are fitted exactly. What
+pairs that were hardly seen leave open is
+
+.. math:: v_u = \sum_{s,a} \left( \frac{o(s) \, \pi_e(a|s)}{n(s,a) + 1} \right)^2 g_s^2, \qquad
+   o(s) = \sum_t \gamma^t \Pr_e(s_t = s)
+
+with g_s^2 the mean square of r + gamma V_{t+1}(s') - V_t(s) over the visits of s, shrunk by one visit towards
+that of all states. It falls with the square of the visits: in a long log it is next to nothing. The standard
+error of DM has it once. The interval of BLEND adds it by itself to a covariance of influences, in which DM
+does not bring it along.
 """
 
 from __future__ import annotations
@@ -29,6 +40,7 @@ from deadweight.mdp.tabular import TabularMDP
 from deadweight.sums import kernel
 from deadweight.sums.blocks import Block, Folds
 from deadweight.sums.lanes import aligned_zeros
+from deadweight.sums.summaries import Added
 from deadweight.tools.arithmetic import divide, sums_by, sums_by_row
 from deadweight.tools.limits import one_blas_thread
 from deadweight.typing import BoolArray, FloatArray, IntArray
@@ -43,6 +55,12 @@ MOST_STEPS = 20_000
 SPARSE = 16
 # Derivatives of so many cells are kept before they meet the values of the next step.
 AT_ONCE = 1 << 21
+# Tables of more numbers than this, 64 MiB, are not worth having.
+MOST_NUMBERS = 1 << 23
+# A table of all successors of all pairs may have so many rows for each that has been seen.
+DENSE = 1.5
+# Of a pack of columns, in `_model.c` as well: a line of cache.
+MOST_COLUMNS = 8
 
 Start = Callable[[int], FloatArray | None]
 
@@ -90,9 +108,9 @@ class FittedModel:
         levels = _Levels(self, n)
         at_once = max(1, AT_ONCE // self._layout.size)
         return [
-            one
+            influence
             for lo in range(0, len(starts), at_once)
-            for one in levels.influences(pushed.some(slice(lo, lo + at_once)))
+            for influence in levels.influences(pushed.part(slice(lo, lo + at_once)))
         ]
 
     def push(self, starts: Sequence[Start]) -> Pushed:
@@ -135,15 +153,14 @@ class FittedModel:
     def _derivative(self, starts: Sequence[Start], t: int, g: FloatArray) -> FloatArray:
         f = self._spread(g)
         for k, start in enumerate(starts):
-            own = start(t)
-            if own is not None:
-                f[k] += own
+            derivative = start(t)
+            if derivative is not None:
+                f[k] += derivative
         return f
 
     def _spread(self, g: FloatArray) -> FloatArray:
         """(k, S * A) g(s) pi_e(a|s), of (k, S)."""
-        spread: FloatArray = (g[:, :, None] * self.pi_e).reshape(len(g), -1)
-        return spread
+        return np.reshape(g[:, :, None] * self.pi_e, (len(g), -1))
 
     def _ahead(self, t: int) -> FloatArray:
         """(S + 1,) V_{t+1}, with the end, which is worth nothing."""
@@ -167,8 +184,7 @@ class FittedModel:
     @cached_property
     def _chain(self) -> Any:
         """(S, S) from the derivative by V of one step to that of the next, under pi_e."""
-        chain: Any = average_actions(self.model.P, self.pi_e)
-        return chain[:, :-1].T.tocsr()
+        return average_actions(self.model.P, self.pi_e)[:, :-1].T.tocsr()
 
     def _forward(self, f: FloatArray) -> FloatArray:
         """(k, S) gamma * sum over pairs of f(s, a) P(. | s, a)."""
@@ -189,13 +205,12 @@ def _sums_itself(start: object) -> TypeGuard[SummedStart]:
 def _total(start: Start, steps: int, size: int) -> FloatArray:
     """(S * A,) the sum of a start over the first steps."""
     if _sums_itself(start):
-        found = start.total(steps)
-        return np.zeros(size) if found is None else found
+        summed = start.total(steps)
+        return np.zeros(size) if summed is None else summed
     total = np.zeros(size)
-    for t in range(steps):
-        own = start(t)
-        if own is not None:
-            total += own
+    for derivative in map(start, range(steps)):
+        if derivative is not None:
+            total += derivative
     return total
 
 
@@ -229,8 +244,8 @@ class _Meeting:
         if not self._kept:
             return
         layout = self._layout
-        f = np.stack([one for one, _ in self._kept], axis=-1)  # (k, S * A, steps)
-        ahead = np.stack([one for _, one in self._kept])  # (steps, S + 1)
+        f = np.stack([f_t for f_t, _ in self._kept], axis=-1)  # (k, S * A, steps)
+        ahead = np.stack([v_tp1 for _, v_tp1 in self._kept])  # (steps, S + 1)
         self._kept.clear()
         self._moved += self._met(f, ahead, layout.pair, layout.after)
         if self._lends:
@@ -241,8 +256,7 @@ class _Meeting:
         if self._dense:
             product: FloatArray = f.reshape(-1, f.shape[-1]) @ ahead
             return product.reshape(*f.shape[:2], -1)[:, source, target]
-        one_step: FloatArray = f[:, source, 0] * ahead[0, target]
-        return one_step
+        return np.asarray(f[:, source, 0] * ahead[0, target])
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,8 +273,8 @@ class Pushed:
     moved: FloatArray
     lent: FloatArray
 
-    def some(self, which: slice) -> Pushed:
-        """Some of the starts."""
+    def part(self, which: slice) -> Pushed:
+        """A part of the starts."""
         return Pushed(self.total[which], self.moved[which], self.lent[which])
 
 
@@ -333,10 +347,10 @@ class _Levels:
         if self._fitted.unseen == "mean":  # every seen pair earns for the unseen ones as well
             others = total[:, ~seen].sum(axis=1) / np.count_nonzero(seen)
             earning = np.where(seen, total + others[:, None, None], 0.0)
-        own = divide(earning, layout.visits)
+        by_visit = divide(earning, layout.visits)
         shared = divide(np.where(layout.borrows_reward, total, 0.0).sum(axis=2), self._by_state)
-        slope: FloatArray = self._n * (own + shared[:, :, None])
-        mean_reward = own * self._mean_reward
+        slope: FloatArray = self._n * (by_visit + shared[:, :, None])
+        mean_reward = by_visit * self._mean_reward
         mean_reward += (shared * self._pooled_reward)[:, :, None]
         by_pair: FloatArray = -self._n * np.where(seen, mean_reward, 0.0)
         return slope.reshape(count, -1), by_pair.reshape(count, -1)
@@ -349,8 +363,8 @@ class _Levels:
         layout, moved, lent = self._layout, pushed.moved, pushed.lent
         moves = layout.moves.ravel()
         mean = divide(sums_by_row(layout.pair, layout.discount * moved, moves.size), moves)
-        own_moves = moves[layout.pair]
-        follows, change = divide(moved, own_moves), divide(moved - mean[:, layout.pair], own_moves)
+        number = moves[layout.pair]
+        follows, change = divide(moved, number), divide(moved - mean[:, layout.pair], number)
         if layout.borrows_moves.any():
             pooled_number = sums_by(layout.pooled, layout.discount, lent.shape[1])
             pooled_moves = layout.moves.sum(axis=1)
@@ -363,23 +377,11 @@ class _Levels:
         return follows, change
 
 
-# --------------------------------------------------------------------------------------------------------
-# The influences of many models, or of many folds, on the episodes of a block, in one walk along it.
-#
-# Each is a sum of two look-ups a step (`model_influence`). Side by side in one table they cost little more
-# than one of them. An episode moves the models of all folds but its own, so the tables of those are added up
-# before.
-
-# Tables of more numbers than this, 64 MiB, are not worth having.
-MOST_NUMBERS = 1 << 23
-# A table of all successors of all pairs may have so many rows for each that has been seen.
-DENSE = 1.5
-# Of a pack of columns, in `_model.c` as well: a line of cache.
-MOST_COLUMNS = 8
-
-
 class JointInfluence:
-    """Sums of influences of models, several at a time.
+    """Sums of influences of many models, or of many folds, on the episodes of a block, in one walk along it.
+
+    Each influence is a sum of two look-ups a step. Side by side in one table they cost little more than one
+    of them. An episode moves the models of all folds but its own, so the tables of those are added up before.
 
     Args:
       each: for each sum, the influences that it is made of; all have the same states and actions, and all
@@ -394,10 +396,10 @@ class JointInfluence:
 
     def __call__(self, block: Block) -> FloatArray:
         """(k, m) the sums for the episodes of a block."""
-        found = self._compiled(block)
-        if found is not None:
-            return found
-        return np.stack([sum((one(block) for one in some), np.zeros(block.n)) for some in self.each])
+        compiled = self._compiled(block)
+        if compiled is not None:
+            return compiled
+        return np.stack([sum((part(block) for part in parts), np.zeros(block.n)) for parts in self.each])
 
     def _compiled(self, block: Block) -> FloatArray | None:
         log = block.log
@@ -411,12 +413,12 @@ class JointInfluence:
             return None
         fold_of = None if self.folds is None else self.folds(block)
         count = 1 if self.folds is None else self.folds.count
-        found = np.empty((block.n, len(self.each)))
+        sums = np.empty((block.n, len(self.each)))
         sizes = (count, self.n_states, self.n_actions, len(self.each))
         done = kernel.KERNEL.model_influences(
-            columns, log.ends, fold_of, *sizes, self._tables, found.reshape(-1)
+            columns, log.ends, fold_of, *sizes, self._tables, sums.reshape(-1)
         )
-        return found.T if done else None
+        return sums.T if done else None
 
     @cached_property
     def _tables(self) -> tuple[IntArray | None, FloatArray, FloatArray] | None:
@@ -427,7 +429,7 @@ class JointInfluence:
         pairs, width = self.n_states * self.n_actions, self.n_states + 2
         if pairs * width > MOST_CELLS:
             return None
-        layouts = dict.fromkeys(one.layout for some in self.each for one in some)
+        layouts = dict.fromkeys(part.layout for parts in self.each for part in parts)
         logged = np.zeros(pairs * (self.n_states + 1), dtype=bool)
         for layout in layouts:
             logged[layout.keys] = True
@@ -444,14 +446,14 @@ class JointInfluence:
         place_in = {layout: known[number[layout.keys]] for layout in layouts}
         slope = np.zeros((folds, pairs, len(self.each)))
         level = np.zeros((folds, places, len(self.each)))
-        for column, some in enumerate(self.each):
-            for one in some:
-                seen = [fold for fold in range(folds) if self.folds is None or fold != one.fold]
-                at, size = place_in[one.layout], len(one.layout.keys)
-                slope[seen, :, column] += one.slope
+        for column, parts in enumerate(self.each):
+            for part in parts:
+                seen = [fold for fold in range(folds) if self.folds is None or fold != part.fold]
+                at, size = place_in[part.layout], len(part.layout.keys)
+                slope[seen, :, column] += part.slope
                 for fold in seen:
-                    level[fold, at, column] += one.level[:size]
-                    level[fold, unknown, column] += one.level[size : size + pairs]
+                    level[fold, at, column] += part.level[:size]
+                    level[fold, unknown, column] += part.level[size : size + pairs]
         if dense:
             return None, _in_packs(slope), _in_packs(level)
         cells = np.full((pairs, width), places - 1, dtype=np.int64)
@@ -478,15 +480,11 @@ def _in_packs(table: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
-class SquaresByState:
-    """Squared errors of the model's state values, and steps, by state; merges."""
+class SquaresByState(Added):
+    """Squared errors of the model's state values, and steps, by state."""
 
     squares: FloatArray  # (S,)
     visits: FloatArray  # (S,)
-
-    def merge(self, other: SquaresByState) -> SquaresByState:
-        """Both together."""
-        return SquaresByState(self.squares + other.squares, self.visits + other.visits)
 
 
 class Surprise:
@@ -504,7 +502,7 @@ class Surprise:
         self.v, self.gamma = v, gamma
 
     def summarise(self, block: Block) -> SquaresByState:
-        """Of the steps of a block whose successor is known."""
+        """The sums over the steps of a block whose successor is known."""
         size = self.v.shape[1] - 1
         after, known = known_successors(block, self.v)
         s, t = block.states[known], block.times[known]
@@ -517,11 +515,7 @@ class Surprise:
 def known_successors(block: Block, v: FloatArray) -> tuple[IntArray, BoolArray]:
     """(m, H) where each step leads, the end included and -1 for unknown, and for which steps that is known.
 
-    After the last step of all nothing may count, wherever it leads.
-
-    Args:
-      block: the episodes.
-      v: (T + 1, S + 1) as in `Surprise`.
+    After the last step of all nothing may count, wherever it leads; `v` is (T + 1, S + 1) as in `Surprise`.
     """
     after = successors(block, v.shape[1] - 1)
     known = after >= 0
@@ -540,15 +534,7 @@ def at_steps(v: FloatArray, after: FloatArray) -> FloatArray:
 def unseen_errors(
     squares: SquaresByState, occupancy: FloatArray, pi_e: FloatArray, visits: FloatArray
 ) -> FloatArray:
-    """(S, A) what each pair adds to the root of v_u.
-
-    Args:
-      squares: the model's errors, of all the log.
-      occupancy: (S,) o(s).
-      pi_e: (S, A).
-      visits: (S, A) n(s, a).
-    """
+    """(S, A) what each pair adds to the root of v_u, from (S,) o(s), pi_e and n(s, a)."""
     overall = divide(squares.squares.sum(), squares.visits.sum())
     by_state = (squares.squares + overall) / (squares.visits + 1.0)
-    found: FloatArray = occupancy[:, None] * pi_e / (visits + 1.0) * np.sqrt(by_state)[:, None]
-    return found
+    return np.asarray(occupancy[:, None] * pi_e / (visits + 1.0) * np.sqrt(by_state)[:, None])
