@@ -64,18 +64,15 @@ SMALL, SPARSE_SHARE, WORTHWHILE = 200, 0.1, 0.03
 class SimplexSolution:
     """The minimiser, with what is needed to trust it and to differentiate it.
 
-    Attributes:
-      x: the minimiser, non-negative with sum one.  # (S,)
-      multiplier: nu with (M M' + ridge I) x = nu on the free entries, >= nu on the others; it is the minimum.
-      residual: the larger of `kkt_residual` and of the last Newton step relative to x. The step is there
-        because a long log hides an error along the null space from any residual scaled by the gradient.
-      free: entries with x > 0.  # (S,)
+    The multiplier nu has (M M' + ridge I) x = nu on the free entries, >= nu on the others; it is the minimum.
+    The residual is the larger of `kkt_residual` and of the last Newton step relative to x. The step is there
+    because a long log hides an error along the null space from any residual scaled by the gradient.
     """
 
-    x: FloatArray
+    x: FloatArray  # (S,) non-negative with sum one
     multiplier: float
     residual: float
-    free: BoolArray
+    free: BoolArray  # (S,) entries with x > 0
     system: _System = field(repr=False, compare=False)
 
 

@@ -36,25 +36,15 @@ class Episodes(Added):
 
 @dataclass(frozen=True, eq=False)
 class Direct:
-    """DM.
+    """DM. Without counts the model is a given one, whose value has no sampling noise."""
 
-    Attributes:
-      model: the fitted model, or the one that the user gives.
-      pi_e: (S, A).
-      horizon: steps over which the model is solved.
-      gamma: discount.
-      counts: what the model was fitted to; None for a given model, whose value has no sampling noise.
-      unseen: what unseen actions do in the fitted model, see `deadweight.values.model.fit_mdp`.
-      settled: values until the end, where the model has no horizon.
-    """
-
-    model: TabularMDP
-    pi_e: FloatArray
-    horizon: int
+    model: TabularMDP  # the fitted model, or the one that the user gives
+    pi_e: FloatArray  # (S, A)
+    horizon: int  # steps over which the model is solved
     gamma: float
-    counts: Counts | None
-    unseen: str = "pool"
-    settled: Settled | None = None
+    counts: Counts | None  # what the model was fitted to
+    unseen: str = "pool"  # what unseen actions do in the fitted model, see `fit_mdp`
+    settled: Settled | None = None  # values until the end, where the model has no horizon
 
     @property
     def key(self) -> Hashable:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from operator import attrgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deadweight.errors import EstimationError, OptionError, UnknownEstimator, did_you_mean
 from deadweight.estimators.direct import Direct, DirectByRow
@@ -50,51 +50,46 @@ Build = Callable[[Question, Weighting, bool], Family]
 # An interval or a verdict by a rule of the estimator's own.
 IntervalRule = Callable[["Answers", "Plan", float], Interval]
 VerdictRule = Callable[[Estimate, "Estimate | float"], Verdict]
-Letters = tuple[bool, bool, bool]  # W, S, C-
+
+
+class Letters(NamedTuple):
+    """The letters before the name of a variant."""
+
+    weighted: bool = False  # W
+    state_based: bool = False  # S
+    corrected: bool = False  # C-
+
+
+PLAIN, W, S = Letters(), Letters(weighted=True), Letters(state_based=True)
+WS, CS, CWS = Letters(True, True), Letters(False, True, True), Letters(True, True, True)
 
 
 @dataclass(frozen=True, eq=False)
 class Scheme:
-    """What the variants of an estimator share.
+    """What the variants of an estimator share."""
 
-    Attributes:
-      name: of the plain variant.
-      build: the family of sums.
-      words: what it is.
-      product: weighs by products of ratios, so that an effective sample size exists.
-      whole_episode: weighs whole episodes, so that per-step conventions do not concern it.
-      contains_correction: holds the missing advantage inside, as doubly robust estimators do.
-      values: its action values, where it has them whatever `cross_fit` asks for.
-      naive: the average return of the log.
-      model: rests on the model alone.
-      mix: made of other estimates, without sums of its own.
-      baseline: shown first, beside the estimators proper.
-      letters: which of W, S and C- make sense.
-      names: those that are not the letters before the name.
-      rank: place among the estimators that a verdict may rest on, 0 first, for all variants or for each.
-      rank_alone: the same where the model does not fit the log.
-      interval, verdict: rules of its own.
-    """
-
-    name: str
+    name: str  # of the plain variant
     build: Build
-    words: str
-    product: bool = False
-    whole_episode: bool = False
-    contains_correction: bool = False
+    words: str  # what it is
+    product: bool = False  # weighs by products of ratios, so that an effective sample size exists
+    whole_episode: bool = False  # weighs whole episodes, so that per-step conventions do not concern it
+    contains_correction: bool = False  # holds the missing advantage, as doubly robust estimators do
+    # Its action values, where it has them whatever `cross_fit` asks for.
     values: Callable[[Question], Values[Field]] | None = None
-    naive: bool = False
-    model: bool = False
-    mix: bool = False
-    baseline: bool = False
-    letters: Letters = (False, False, False)
-    names: Mapping[Letters, str] = field(default_factory=dict)
+    naive: bool = False  # the average return of the log
+    model: bool = False  # rests on the model alone
+    mix: bool = False  # made of other estimates, without sums of its own
+    baseline: bool = False  # shown first, beside the estimators proper
+    letters: Letters = PLAIN  # which of W, S and C- make sense
+    names: Mapping[Letters, str] = field(default_factory=dict)  # that are not the letters before the name
+    # Place among the estimators that a verdict may rest on, 0 first, for all variants or for each; and where
+    # the model does not fit the log.
     rank: int | Mapping[Letters, int] | None = None
     rank_alone: Mapping[Letters, int] = field(default_factory=dict)
     interval: IntervalRule | None = None
     verdict: VerdictRule | None = None
 
-    def variant(self, letters: Letters = (False, False, False)) -> Estimator:
+    def variant(self, letters: Letters = PLAIN) -> Estimator:
         """The estimator with these letters."""
         estimator = object.__new__(Estimator)
         estimator.__dict__.update(scheme=self, letters=letters)
@@ -102,8 +97,7 @@ class Scheme:
 
     def name_of(self, letters: Letters) -> str:
         """The name with these letters."""
-        weighted, state_based, corrected = letters
-        prefix = ("C-" if corrected else "") + ("W" if weighted else "") + ("S" if state_based else "")
+        prefix = "C-" * letters.corrected + "W" * letters.weighted + "S" * letters.state_based
         return self.names.get(letters, prefix + self.name)
 
 
@@ -169,10 +163,10 @@ class Estimator:
             product=product,
             whole_episode=whole_episode,
             contains_correction=contains_correction,
-            letters=(product, True, product and not contains_correction),
+            letters=Letters(product, True, product and not contains_correction),
             rank=rank,
         )
-        self.letters = (False, False, False)
+        self.letters = PLAIN
 
     @cached_property
     def name(self) -> str:
@@ -187,17 +181,17 @@ class Estimator:
     @property
     def is_weighted(self) -> bool:
         """Whether it is self-normalised (W)."""
-        return self.letters[0]
+        return self.letters.weighted
 
     @property
     def is_state_based(self) -> bool:
         """Whether it takes a drop (S)."""
-        return self.letters[1]
+        return self.letters.state_based
 
     @property
     def is_corrected(self) -> bool:
         """Whether it adds the missing advantage (C-)."""
-        return self.letters[2]
+        return self.letters.corrected
 
     @property
     def is_naive(self) -> bool:
@@ -242,7 +236,7 @@ class Estimator:
     @property
     def plain(self) -> Estimator:
         """The one without a drop."""
-        return self.scheme.variant((self.is_weighted, False, False))
+        return self.scheme.variant(Letters(self.is_weighted))
 
     @property
     def corrected(self) -> Estimator | None:
@@ -252,7 +246,7 @@ class Estimator:
     @property
     def uncorrected(self) -> Estimator:
         """The one whose bias is left."""
-        return self.scheme.variant((self.is_weighted, self.is_state_based, False))
+        return self.scheme.variant(self.letters._replace(corrected=False))
 
     @property
     def counterpart(self) -> Estimator | None:
@@ -260,18 +254,15 @@ class Estimator:
         if not self.is_product:
             return None
         if self.contains_correction:
-            return PER_DECISION.variant((self.is_weighted, True, True))
-        return DOUBLY_ROBUST.variant((self.is_weighted, True, False))
+            return PER_DECISION.variant(Letters(self.is_weighted, True, True))
+        return DOUBLY_ROBUST.variant(Letters(self.is_weighted, True))
 
     @property
     def variants(self) -> Iterator[Estimator]:
         """All variants that make sense, the plain one first."""
-        for state_based in (False, True):
-            for corrected in (False, True) if state_based else (False,):
-                for weighted in (False, True):
-                    letters = (weighted, state_based, corrected)
-                    if self._makes_sense(letters):
-                        yield self.scheme.variant(letters)
+        for letters in (PLAIN, W, S, WS, CS, CWS):
+            if self._makes_sense(letters):
+                yield self.scheme.variant(letters)
 
     @cached_property
     def about(self) -> About:
@@ -298,9 +289,7 @@ class Estimator:
         return self.scheme.build(question, weighting, self.is_corrected)
 
     def _with(self, **changes: bool) -> Estimator | None:
-        names = ("weighted", "state_based", "corrected")
-        weighted, state_based, corrected = map(changes.get, names, self.letters)
-        letters = (bool(weighted), bool(state_based), bool(corrected))
+        letters = self.letters._replace(**changes)
         return self.scheme.variant(letters) if self._makes_sense(letters) else None
 
     def _makes_sense(self, letters: Letters) -> bool:
@@ -339,19 +328,23 @@ def _of_terms(
     terms: Any, whole_episode: bool, question: Question, weighting: Weighting, corrected: bool
 ) -> Family:
     """The family of an estimator that is given by its terms."""
-    makers: list[TermMaker] = [terms]
-    if corrected:
-        makers.append(MissingAdvantage(question.discounted(question.delta), question.gain))
-    # Per-step conventions are no matter where whole episodes are weighed.
-    finished = "absorb" if whole_episode else question.options.finished
-    return ProductFamily(makers, weighting, question.gamma, finished)
+    makers: list[TermMaker] = [terms, *_missing_advantage(question)] if corrected else [terms]
+    return ProductFamily(makers, weighting, question.gamma, _finished(question, whole_episode))
 
 
 def missing_advantage(question: Question, weighting: Weighting, whole_episode: bool) -> Family:
     """m alone, minus the bias of the drop, by the conventions of the estimator that it belongs to."""
-    finished = "absorb" if whole_episode else question.options.finished
-    makers = [MissingAdvantage(question.discounted(question.delta), question.gain)]
-    return ProductFamily(makers, weighting, question.gamma, finished)
+    finished = _finished(question, whole_episode)
+    return ProductFamily(_missing_advantage(question), weighting, question.gamma, finished)
+
+
+def _missing_advantage(question: Question) -> list[TermMaker]:
+    return [MissingAdvantage(question.discounted(question.delta), question.gain)]
+
+
+def _finished(question: Question, whole_episode: bool) -> str:
+    # Per-step conventions are no matter where whole episodes are weighed.
+    return "absorb" if whole_episode else question.options.finished
 
 
 def of_other_episodes(question: Question) -> Values[Field]:
@@ -384,33 +377,23 @@ def _incremental(question: Question, weighting: Weighting, corrected: bool) -> F
     """INCRIS."""
     from deadweight.estimators.incremental import Incremental
 
-    options = question.options
-    return Incremental(
-        weighting,
-        question.gamma,
-        question.horizon,
-        options.window,
-        options.variance,
-        options.ended_ratios,
-        options.finished,
-    )
+    asked = question.options
+    conventions = (asked.window, asked.variance, asked.ended_ratios, asked.finished)
+    return Incremental(weighting, question.gamma, question.horizon, *conventions)
 
 
 def _direct(question: Question, weighting: Weighting, corrected: bool) -> Family:
     """DM."""
     pi_e = question.pi_e("DM")
-    fitted = question.row_values
-    if fitted is not None:
-        return DirectByRow(fitted)
+    if question.row_values is not None:
+        return DirectByRow(question.row_values)
     return question.made_once((Direct,), lambda: _of_model(question, pi_e))
 
 
 def _of_model(question: Question, pi_e: FloatArray) -> Direct:
     counts = question.counts if question.options.model is None else None
-    unseen, settled = question.options.unseen, question.settled
-    return Direct(
-        question.model, pi_e, question.model_horizon, question.gamma, counts, unseen, settled=settled
-    )
+    solved = (question.model, pi_e, question.model_horizon, question.gamma)
+    return Direct(*solved, counts, question.options.unseen, question.settled)
 
 
 def _density_ratio(question: Question, weighting: Weighting, corrected: bool) -> Family:
@@ -499,10 +482,6 @@ def _behaviour(question: Question, weighting: Weighting, corrected: bool) -> Fam
 # --- The table of names
 
 GROUP = "deadweight.estimators"
-W, S, WS = (True, False, False), (False, True, False), (True, True, False)
-CS, CWS = (False, True, True), (True, True, True)
-PLAIN = (False, False, False)
-
 # Which estimate the verdict rests on: corrected and state-based ones first, the naive average never.
 HEADLINES = (
     *(("PDIS", CWS), ("IS", CWS), ("DR", WS), ("DR", W), ("PDIS", CS), ("IS", CS), ("DR", S), ("DR", PLAIN)),
@@ -520,7 +499,7 @@ WHOLE_EPISODE = Scheme(
     "whole-episode weights",
     product=True,
     whole_episode=True,
-    letters=(True, True, True),
+    letters=CWS,
     rank=_ranks("IS"),
     rank_alone={W: 1, PLAIN: 3},
 )
@@ -529,28 +508,24 @@ PER_DECISION = Scheme(
     partial(_of_terms, PerDecision(), False),
     "per-decision weights",
     product=True,
-    letters=(True, True, True),
+    letters=CWS,
     rank=_ranks("PDIS"),
     rank_alone={W: 0, PLAIN: 2},
 )
-INCREMENTAL = Scheme("INCRIS", _incremental, "incremental weights", product=True, letters=(True, True, False))
+INCREMENTAL = Scheme("INCRIS", _incremental, "incremental weights", product=True, letters=WS)
 DOUBLY_ROBUST = Scheme(
     "DR",
     partial(_of_values, DoublyRobust, attrgetter("cross_fitted_values")),
     "doubly robust",
     product=True,
     contains_correction=True,
-    letters=(True, True, False),
+    letters=WS,
     names={S: "DRSIS", WS: "WDRSIS"},
     rank=_ranks("DR"),
 )
-DENSITY_RATIO = Scheme("SDRE", _density_ratio, "state density ratio", letters=(False, True, False))
-MARGINALISED = Scheme(
-    "MIS", partial(_marginalised, "MIS"), "marginalised weights", letters=(False, True, False)
-)
-TABULAR_MARGINALISED = Scheme(
-    "TMIS", partial(_marginalised, "TMIS"), "marginalised, by table", letters=(False, True, False)
-)
+DENSITY_RATIO = Scheme("SDRE", _density_ratio, "state density ratio", letters=S)
+MARGINALISED = Scheme("MIS", partial(_marginalised, "MIS"), "marginalised weights", letters=S)
+TABULAR_MARGINALISED = Scheme("TMIS", partial(_marginalised, "TMIS"), "marginalised, by table", letters=S)
 LINEAR = Scheme(
     "LIN",
     partial(_of_values, Linear, attrgetter("cross_fitted_values")),

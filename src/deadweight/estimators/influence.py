@@ -72,24 +72,17 @@ class StartSums:
     column: IntArray | None = None  # (places,)
 
     @classmethod
-    def of_rows(cls, cells: Cells, column: IntArray) -> StartSums:
-        """Of a block in which each place has a step of its own."""
-        weights = cells.weights.among(cells.where)
-        shift = common_shift(weights)
-        w = weights.relative_to(shift)
-        index = cells.index if cells.where is None else np.where(cells.where, cells.index, 0)
-        return cls(shift, sums_by(index.ravel(), w.ravel(), len(column)), column)
-
-    @classmethod
-    def of(cls, cells: Cells, places: int) -> StartSums:
-        """Of a block."""
+    def of(cls, cells: Cells, places: int, column: IntArray | None = None) -> StartSums:
+        """The sums of a block; `column` where each place has a step of its own."""
         weights = cells.weights.among(cells.where)
         shift = common_shift(weights)
         w = weights.relative_to(shift)
         columns = w.shape[1]
-        index = cells.index + np.arange(columns) * places
+        index = cells.index if column is not None else cells.index + np.arange(columns) * places
         if cells.where is not None:
             index = np.where(cells.where, index, 0)
+        if column is not None:
+            return cls(shift, sums_by(index.ravel(), w.ravel(), places), column)
         # Transposed, so that matrices that lie step by step are read in the order of memory.
         sums = sums_by(index.T.ravel(), w.T.ravel(), columns * places)
         return cls(shift, sums.reshape(columns, places))
@@ -123,24 +116,14 @@ class Starts:
         return Starts(tuple(a.merge(b) for a, b in zip(self.tables, other.tables, strict=True)))
 
 
+@dataclass(frozen=True, eq=False)
 class StartFamily:
-    """The starts of a product estimator.
+    """The starts of a product estimator."""
 
-    Args:
-      family: the estimator.
-      shape: (S, A).
-      folds: of a cross-fitted model; None where there is one model.
-      times: (S,) the only step of each state, where rows are states; None: any state may be at any step.
-    """
-
-    def __init__(
-        self,
-        family: ProductFamily,
-        shape: tuple[int, ...],
-        folds: Folds | None = None,
-        times: IntArray | None = None,
-    ) -> None:
-        self.family, self.shape, self.folds, self.times = family, shape, folds, times
+    family: ProductFamily
+    shape: tuple[int, ...]  # (S, A)
+    folds: Folds | None = None  # of a cross-fitted model; None where there is one model
+    times: IntArray | None = None  # (S,) the only step of each state, where rows are states; None: any step
 
     @property
     def key(self) -> Hashable:
@@ -169,10 +152,8 @@ class StartFamily:
                     used = used.times(block.during)
                 if fold_of is not None:
                     used = Cells(used.weights, used.index + fold_of * places, used.where)
-                if self.times is None:
-                    tables.append(StartSums.of(used, count * places))
-                else:
-                    tables.append(StartSums.of_rows(used, np.repeat(self.times, places // n_states)))
+                column = None if self.times is None else np.repeat(self.times, places // n_states)
+                tables.append(StartSums.of(used, count * places if column is None else places, column))
         return Starts(tuple(tables))
 
     def finish(
@@ -226,11 +207,7 @@ class Start:
     """start_t(s, a) of one model."""
 
     def __init__(
-        self,
-        parts: Sequence[tuple[QUse, FloatArray, FloatArray | None]],
-        fold: int,
-        folds: int,
-        gamma: float,
+        self, parts: Sequence[tuple[QUse, FloatArray, FloatArray | None]], fold: int, folds: int, gamma: float
     ) -> None:
         self._parts, self._gamma = [], gamma
         for use, table, factor in parts:
@@ -285,21 +262,13 @@ def starts_of(family: Family, values: Values[Field], shape: tuple[int, int]) -> 
 
 @dataclass(frozen=True, eq=False)
 class WithModel:
-    """What the influence of one estimate is made of.
+    """What the influence of one estimate is made of."""
 
-    Attributes:
-      own: the influence on the estimate with the model as it is.
-      sums: behind the estimate.
-      weighted: whether it is self-normalised.
-      starts: the family of its starts, with their sums.
-      fits: the models, `FittedModel` or `RowValues`.
-    """
-
-    own: Influence
-    sums: ProductSums
-    weighted: bool
-    starts: tuple[StartFamily, Starts]
-    fits: Sequence[Any]
+    own: Influence  # the influence on the estimate with the model as it is
+    sums: ProductSums  # behind the estimate
+    weighted: bool  # whether it is self-normalised
+    starts: tuple[StartFamily, Starts]  # the family of its starts, with their sums
+    fits: Sequence[Any]  # the models, `FittedModel` or `RowValues`
 
 
 def full_influences(estimates: Sequence[WithModel]) -> list[Influence]:

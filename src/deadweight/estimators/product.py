@@ -29,22 +29,16 @@ from deadweight.typing import BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """What a family makes of its sums, before labels and an interval are added.
+    """An estimate from the sums of a family, before labels and an interval are added.
 
-    Attributes:
-      value: the estimate.
-      influence: per-episode influence of a block's episodes, up to a constant; its standard error is that of
-        the estimate. None where nobody needs it, since `std_error` is known.
-      std_error: the standard error, where the first pass gives it.
-      flags: codes of what a reader must know.
-      details: by-products worth showing, such as the windows that INCRIS chose.
+    The influence is that of a block's episodes, up to a constant; its standard error is that of the estimate.
     """
 
     value: float
-    influence: Callable[[Block], FloatArray] | None = None
-    std_error: float | None = None
-    flags: tuple[str, ...] = ()
-    details: dict[str, Any] = field(default_factory=dict)
+    influence: Callable[[Block], FloatArray] | None = None  # None where `std_error` is known
+    std_error: float | None = None  # where the first pass gives it
+    flags: tuple[str, ...] = ()  # codes of what a reader must know
+    details: dict[str, Any] = field(default_factory=dict)  # by-products, such as the windows of INCRIS
 
 
 class Summed(Protocol):
@@ -365,15 +359,12 @@ class Normalised:
 class QUse:
     """One way in which the terms of a group use the action values.
 
-    Attributes:
-      group: which group of terms of the maker, by number.
-      along: (S, A) the term adds sum_a along(s, a) Q_t(s, a); None: it subtracts Q_t(s, a) itself.
-      later: Q of the next step instead, times gamma.
+    A term adds sum_a along(s, a) Q_t(s, a) or, without `along`, subtracts Q_t(s, a) itself.
     """
 
-    group: int
-    along: FloatArray | None = None
-    later: bool = False
+    group: int  # which group of terms of the maker, by number
+    along: FloatArray | None = None  # (S, A)
+    later: bool = False  # Q of the next step instead, times gamma
 
 
 @dataclass(frozen=True, eq=False)
@@ -481,16 +472,11 @@ class DoublyRobust:
 
     with w_it = W_it / n, or W_it / sum_j W_jt when weighted, and w_{i,-1} = 1 / n. The model's value is the
     baseline and the ratios weigh only what it gets wrong. Jiang & Li (2016); Thomas & Brunskill (2016).
-
-    Attributes:
-      q: action values of the actions taken.
-      v: state values.
-      pi_e: (S, A) the policy whose values they are.
     """
 
-    q: Field
+    q: Field  # of the actions taken
     v: Field
-    pi_e: FloatArray = field(compare=False)  # equal values make equal terms
+    pi_e: FloatArray = field(compare=False)  # (S, A) whose values they are; equal values make equal terms
     n_groups = 2
     lane = "robust"
 
@@ -573,14 +559,10 @@ class MissingAdvantage:
 
     With the fitted Q this is a low-noise estimate of -bias, where the empirical Cov(A, BG) carries all the
     noise that dropping was to avoid. The corrected estimators add m; weighted ones with self-normalised B.
-
-    Attributes:
-      delta: of each step.
-      gain: (S, A) pi_e - pi_b, of which delta is the sum with Q_t.
     """
 
-    delta: Field
-    gain: FloatArray = field(compare=False)  # equal values of delta make equal terms
+    delta: Field  # of each step
+    gain: FloatArray = field(compare=False)  # (S, A) pi_e - pi_b; equal values of delta make equal terms
     n_groups = 1
     lane = "lost"
 

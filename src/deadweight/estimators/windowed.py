@@ -39,24 +39,17 @@ class WindowWalk:
     """The sums of one walk of the kernel along a block, of K windows and H steps, and some for a blend.
 
     `Windowed` has its part in numpy as well, which takes a block where there is no kernel.
-
-    Attributes:
-      n: episodes.
-      weight, weighted, squares: (K, H) sums of w, of w times p delta, and of w^2.
-      counted: (H,) steps whose successor is known.
-      surprise, visits: (S,) squared errors of state values, and these steps, by state.
-      by_pair, by_next: (K, H, S * A) and (K, H, S) sums of w p by pair, and by successor.
     """
 
-    n: int
-    weight: FloatArray
-    weighted: FloatArray
-    squares: FloatArray
-    counted: FloatArray
-    surprise: FloatArray
-    visits: FloatArray
-    by_pair: FloatArray
-    by_next: FloatArray
+    n: int  # episodes
+    weight: FloatArray  # (K, H) sums of w
+    weighted: FloatArray  # (K, H) of w times p delta
+    squares: FloatArray  # (K, H) of w^2
+    counted: FloatArray  # (H,) steps whose successor is known
+    surprise: FloatArray  # (S,) squared errors of state values
+    visits: FloatArray  # (S,) steps whose successor is known
+    by_pair: FloatArray  # (K, H, S * A) sums of w p
+    by_next: FloatArray  # (K, H, S) sums of w p by successor
 
     def column_sums(self, window: int) -> ColumnSums:
         """Sums of each step."""
@@ -134,17 +127,11 @@ class WindowWalks:
 
 @dataclass(frozen=True, eq=False)
 class Errors:
-    """The model's errors on a block, and where its steps lead.
+    """The model's errors on a block, and where its steps lead."""
 
-    Attributes:
-      delta: (m, H) 0 where the log does not say where a step leads.
-      known: (m, H) where it does.
-      after: (m, H) where each step leads, the end included, -1 for unknown and on padding.
-    """
-
-    delta: FloatArray
-    known: BoolArray
-    after: IntArray
+    delta: FloatArray  # (m, H) 0 where the log does not say where a step leads
+    known: BoolArray  # (m, H) where it does
+    after: IntArray  # (m, H) where each step leads, the end included, -1 for unknown and on padding
 
 
 class ModelSteps:
@@ -196,15 +183,10 @@ class ModelSteps:
 
 @dataclass(frozen=True)
 class Windowed:
-    """Terms of Win_k without DM: (w_t, p_t delta_t) for each step whose successor is known.
+    """Terms of Win_k without DM: (w_t, p_t delta_t) for each step whose successor is known."""
 
-    Attributes:
-      steps: what the model says.
-      window: k.
-    """
-
-    steps: ModelSteps
-    window: int
+    steps: ModelSteps  # what the model says
+    window: int  # k
     n_groups = 1
 
     def __call__(self, block: WeightedBlock, gamma: float, finished: str) -> list[Terms]:
@@ -273,17 +255,12 @@ class RowWindow:
     features, and with the share of the log's episodes that go on in place of the model's. With a right model
     the errors have mean zero under any weights. With a wrong one this is no estimate of the value, but it
     moves: that the last few actions matter in a way that the model does not see shows here first.
-
-    Attributes:
-      q, v: values of the actions taken, and of the rows, by models that have not seen them.
-      going: (T,) the share of episodes that have a step t.
-      window: k.
     """
 
-    q: Field
-    v: Field
-    going: FloatArray
-    window: int
+    q: Field  # of the actions taken, by models that have not seen them
+    v: Field  # of the rows, by the same models
+    going: FloatArray  # (T,) the share of episodes that have a step t
+    window: int  # k
     n_groups = 1
 
     def __call__(self, block: WeightedBlock, gamma: float, finished: str) -> list[Terms]:

@@ -61,13 +61,7 @@ class Runs:
     """
 
     def __init__(
-        self,
-        block: Block,
-        weighting: Weighting,
-        levels: Levels,
-        delta: Field,
-        gamma: float,
-        spare: int = 0,
+        self, block: Block, weighting: Weighting, levels: Levels, delta: Field, gamma: float, spare: int = 0
     ) -> None:
         m, horizon, never = block.n, block.horizon, len(levels)
         entry = levels.entry.take(block.states)

@@ -47,14 +47,7 @@ from deadweight.errors import DataError, PolicyError, SupportError, did_you_mean
 from deadweight.log.behaviour import estimate_behaviour
 from deadweight.log.interface import Log, LogLike, as_log, in_memory, require_log
 from deadweight.log.labels import plain
-from deadweight.log.policies import (
-    FeaturePolicy,
-    RowPolicy,
-    TabularPolicy,
-    as_numpy,
-    classes_of,
-    frequencies,
-)
+from deadweight.log.policies import FeaturePolicy, RowPolicy, TabularPolicy, as_numpy, classes_of, frequencies
 from deadweight.log.trajectories import Trajectories
 from deadweight.sums.blocks import Block, Field
 from deadweight.sums.old_policies import Makers, have_mixed_worlds, ids_of, members_of
@@ -428,19 +421,12 @@ def _of_mixture(log: Trajectories, probs: FloatArray, shares: FloatArray) -> Flo
 
 @dataclass(frozen=True, eq=False)
 class MixtureGiver:
-    """Gives the steps of a part the propensities of a mixture.
+    """Gives the steps of a part the propensities of a mixture."""
 
-    Attributes:
-      ids: of the old policies.
-      shares: (J,) of the episodes.
-      tables: (J,) the old policies, in the order of the log's labels.
-      apart: each for its own episodes only.
-    """
-
-    ids: tuple[Any, ...]
-    shares: FloatArray
-    tables: tuple[Field, ...]
-    apart: bool
+    ids: tuple[Any, ...]  # of the old policies
+    shares: FloatArray  # (J,) of the episodes
+    tables: tuple[Field, ...]  # (J,) the old policies, in the order of the log's labels
+    apart: bool  # each for its own episodes only
     needs: tuple[str, ...] = (IDS,)
 
     def given_to(self, part: int, pieces: Sequence[Trajectories]) -> list[Trajectories]:

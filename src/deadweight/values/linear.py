@@ -437,18 +437,12 @@ class Errors:
     """The errors of models in rows: of their rewards, and of what follows them.
 
     What follows has a column for each step of each model; they are combinations of r columns.
-
-    Attributes:
-      after: (A, p, r) of the columns of x', by the action there.
-      here: (A, p, r) of those of x, by the action here: what transitions contribute.
-      rewarded: (A, p, K) the same for rewards, a column for each of K models.
-      combined: for each model, (T, r) how its steps are made of the columns, discount and all.
     """
 
-    after: FloatArray
-    here: FloatArray
-    rewarded: FloatArray
-    combined: tuple[FloatArray, ...]
+    after: FloatArray  # (A, p, r) of the columns of x', by the action there
+    here: FloatArray  # (A, p, r) of those of x, by the action here: what transitions contribute
+    rewarded: FloatArray  # (A, p, K) what rewards contribute, a column for each of K models
+    combined: tuple[FloatArray, ...]  # of each model, (T, r) its steps by the columns, discount and all
 
     @classmethod
     def of(cls, models: Sequence[Solved]) -> Errors:
@@ -569,11 +563,7 @@ class LinearQ(RowLearner):
     """
 
     def __init__(
-        self,
-        basis: Literal["bumps", "linear"] = "bumps",
-        size: int = SIZE,
-        ridge: float = 1.0,
-        seed: int = 0,
+        self, basis: Literal["bumps", "linear"] = "bumps", size: int = SIZE, ridge: float = 1.0, seed: int = 0
     ) -> None:
         if basis not in ("bumps", "linear"):
             raise OptionError(

@@ -52,14 +52,9 @@ MOST_CELLS = 1 << 22
 
 @dataclass(frozen=True, eq=False)
 class ModelRows:
-    """Transitions of (S, A) pairs, by key (s * A + a) * (S + 1) + s', s' = S for termination.
+    """Transitions of (S, A) pairs, by key (s * A + a) * (S + 1) + s', s' = S for termination."""
 
-    Attributes:
-      moves: their number and, where transitions have discounts of their own, the sums of these.
-      n_states, n_actions: S and A.
-    """
-
-    moves: KeyedSums
+    moves: KeyedSums  # their number and, where transitions have discounts of their own, the sums of these
     n_states: int
     n_actions: int
 

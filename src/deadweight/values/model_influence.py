@@ -77,29 +77,20 @@ class SummedStart(Protocol):
 class FittedModel:
     """A fitted model with what its influence needs.
 
-    Attributes:
-      model: the model.
-      counts: what it was fitted to.
-      pi_e: (S, A).
-      v: (H, S) state values of pi_e at all steps over which the model is solved or, if it is solved until
-        its values settle, at the steps of the log: the same at all of them.
-      settled: values go on as they are at the last of these steps; otherwise everything ends there.
-      gamma: discount.
-      unseen: what unseen pairs do, see `deadweight.values.model.fit_mdp`.
-      fold, folds: the model has not seen the episodes of this fold; without folds it has seen all.
-      until_end: the chain that pi_e makes of the model, if somebody has it.
+    The state values `v` of pi_e are those at all steps over which the model is solved or, if it is solved
+    until its values settle, at the steps of the log: the same at all of them.
     """
 
     model: TabularMDP
-    counts: Counts
-    pi_e: FloatArray
-    v: FloatArray
-    settled: bool
+    counts: Counts  # what it was fitted to
+    pi_e: FloatArray  # (S, A)
+    v: FloatArray  # (H, S)
+    settled: bool  # values go on as they are at the last of these steps; otherwise everything ends there
     gamma: float
-    unseen: str = "pool"
-    fold: int = 0
+    unseen: str = "pool"  # what unseen pairs do, see `deadweight.values.model.fit_mdp`
+    fold: int = 0  # whose episodes the model has not seen; without folds it has seen all
     folds: Folds | None = None
-    until_end: UntilEnd | None = None
+    until_end: UntilEnd | None = None  # the chain that pi_e makes of the model, if somebody has it
 
     def influences(self, starts: Sequence[Start], n: int) -> list[ModelInfluence]:
         """The influences on estimates from n episodes; start(t) is the derivative by Q_t, None for none."""
@@ -261,17 +252,11 @@ class _Meeting:
 
 @dataclass(frozen=True, eq=False)
 class Pushed:
-    """k starts pushed through a model.
+    """k starts pushed through a model."""
 
-    Attributes:
-      total: (k, S, A) sum_t f_t(s, a).
-      moved: (k, transitions) of each logged transition, gamma sum_t f_t(s, a) V_{t+1}(s').
-      lent: (k, pooled) of each pooled (s, s'), the same of all unseen actions that borrow it together.
-    """
-
-    total: FloatArray
-    moved: FloatArray
-    lent: FloatArray
+    total: FloatArray  # (k, S, A) sum_t f_t(s, a)
+    moved: FloatArray  # (k, transitions) gamma sum_t f_t(s, a) V_{t+1}(s') of each logged transition
+    lent: FloatArray  # (k, pooled) that of all unseen actions together that borrow a pooled (s, s')
 
     def part(self, which: slice) -> Pushed:
         """A part of the starts."""
@@ -282,20 +267,14 @@ class Pushed:
 class ModelInfluence:
     """phi of the episodes of a block, up to a constant.
 
-    Each step adds slope(s, a) * r + level(s, a, s'): two look-ups.
-
-    Attributes:
-      layout: places of steps in the tables.
-      slope: (S * A,).
-      level: by place.
-      during: by place, what the discount of a step adds; None where steps have none of their own.
-      fold, folds: the episodes that the model has not seen; they do not move it.
+    Each step adds slope(s, a) * r + level(s, a, s'): two look-ups. The episodes of `fold` do not move the
+    model, which has not seen them.
     """
 
-    layout: Layout
-    slope: FloatArray
-    level: FloatArray
-    during: FloatArray | None
+    layout: Layout  # places of steps in the tables
+    slope: FloatArray  # (S * A,)
+    level: FloatArray  # by place
+    during: FloatArray | None  # by place, what the discount of a step adds; None where it has none of its own
     fold: int
     folds: Folds | None
 
@@ -306,12 +285,7 @@ class ModelInfluence:
         if self.during is not None:
             moved += block.look_up(self.during, self.layout.on(block)) * block.during
         total: FloatArray = np.add.reduce(moved, axis=1)
-        seen = self.seen(block)
-        return total if seen is None else np.where(seen, total, 0.0)
-
-    def seen(self, block: Block) -> BoolArray | None:
-        """(m,) which episodes the model has seen; None for all."""
-        return None if self.folds is None else self.folds(block) != self.fold
+        return total if self.folds is None else np.where(self.folds(block) != self.fold, total, 0.0)
 
 
 class _Levels:

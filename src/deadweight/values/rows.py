@@ -31,21 +31,13 @@ MOST_ROUNDS, CHANGED = 50, 1e-3
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The rows of a log, and after them what follows each episode, for a learner of action values.
+    """The rows of a log, and after them what follows each episode, for a learner of action values."""
 
-    Attributes:
-      log: each row is a state of its own.
-      pi_e: (S, A) by the number that a row has as a state.
-      gamma: discount.
-      steps: over which values are taken; None: until the end.
-      folds: number of folds by episode, 0 for none.
-    """
-
-    log: Trajectories
-    pi_e: FloatArray
-    gamma: float
-    steps: int | None
-    folds: int = 0
+    log: Trajectories  # each row is a state of its own
+    pi_e: FloatArray  # (S, A) by the number that a row has as a state
+    gamma: float  # discount
+    steps: int | None  # over which values are taken; None: until the end
+    folds: int = 0  # number of folds by episode, 0 for none
 
     @property
     def n(self) -> int:
@@ -138,21 +130,13 @@ class OfEpisodes:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RowValues:
-    """Action values of the rows of a log, taken as known: no episode moves them.
+    """Action values of the rows of a log, taken as known: no episode moves them."""
 
-    Attributes:
-      q: (S, A) by the number of a row as a state.
-      start: (episodes,) value of each episode's first row, by a model of all episodes.
-      start_without: (folds, episodes) these by the model without each fold; None where there are none.
-      flags: what must be known of the model, such as "model-unstable".
-      settled: whether values until the end were found, where they were asked for.
-    """
-
-    q: FloatArray
-    start: FloatArray
-    start_without: FloatArray | None = None
-    flags: tuple[str, ...] = ()
-    settled: bool = True
+    q: FloatArray  # (S, A) by the number of a row as a state
+    start: FloatArray  # (episodes,) value of each episode's first row, by a model of all episodes
+    start_without: FloatArray | None = None  # (folds, episodes) these by the model without each fold
+    flags: tuple[str, ...] = ()  # what must be known of the model, such as "model-unstable"
+    settled: bool = True  # whether values until the end were found, where they were asked for
 
     def q_of(self, x: FloatArray, times: IntArray) -> FloatArray | None:
         """(m, A) values of any features at some steps, by a model of all episodes; None without one."""

@@ -179,19 +179,12 @@ class _Matrix:
 
 @dataclass(frozen=True, eq=False)
 class Settled:
-    """Values and occupancy of a policy in a model, until the end.
+    """Values and occupancy of a policy in a model, until the end."""
 
-    Attributes:
-      q: (S, A).
-      v: (S,).
-      occupancy: (S,) discounted number of visits of each state from the start.
-      until_end: the chain that the policy makes of the model.
-    """
-
-    q: FloatArray
-    v: FloatArray
-    occupancy: FloatArray
-    until_end: UntilEnd
+    q: FloatArray  # (S, A)
+    v: FloatArray  # (S,)
+    occupancy: FloatArray  # (S,) discounted number of visits of each state from the start
+    until_end: UntilEnd  # the chain that the policy makes of the model
 
 
 def settle(mdp: TabularMDP, pi: FloatArray, gamma: float, steps: int) -> Settled | None:

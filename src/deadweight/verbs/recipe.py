@@ -67,17 +67,11 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Horizon:
-    """Over how many steps models of a log are solved; or until they settle, where they do.
+    """Over how many steps models of a log are solved; or until they settle, where they do."""
 
-    Attributes:
-      steps: at least the longest episode.
-      settles: whether no episode was cut, so that values until the end mean something.
-      gamma: discount.
-    """
-
-    steps: int
-    settles: bool
-    gamma: float
+    steps: int  # at least the longest episode
+    settles: bool  # whether no episode was cut, so that values until the end mean something
+    gamma: float  # discount
 
     @classmethod
     def of(cls, question: Question) -> Horizon:
@@ -87,17 +81,11 @@ class Horizon:
 
 @dataclass(frozen=True, eq=False)
 class Models:
-    """Models of the same states and actions, stacked: state s of the k-th is state k * S + s.
+    """Models of the same states and actions, stacked: state s of the k-th is state k * S + s."""
 
-    Attributes:
-      stacked: all of them as one.
-      count: how many there are.
-      horizon: how they are solved.
-    """
-
-    stacked: TabularMDP
-    count: int
-    horizon: Horizon
+    stacked: TabularMDP  # all of them as one
+    count: int  # how many there are
+    horizon: Horizon  # how they are solved
 
     def mean_values(self, pi: FloatArray, pi_b: FloatArray) -> FloatArray:
         r"""(count, S, A) action values of a policy (S, A) in each model, over the steps at which it is there.
@@ -221,14 +209,7 @@ def _side_by_side(keys: list[IntArray], sums: list[KeyedSums]) -> KeyedSums:
 def count_weighted(
     parts: Log, weights: FloatArray, sizes: tuple[int, int], workers: int = 1
 ) -> WeightedCounts:
-    """Counts of a log under each of the weights.
-
-    Args:
-      parts: the log.
-      weights: (k, n) of each episode, in the order of the log.
-      sizes: number of states and of actions.
-      workers: see `reduce_log`.
-    """
+    """Counts of a log under each of k weights, (k, n) by episode; `sizes` are S and A."""
     place = Folds.of(1, parts.sizes)
     summarise = partial(_count_block, np.ascontiguousarray(weights.T), place.first, sizes)
     counts: WeightedCounts = reduce_log(parts, summarise, workers, COUNT_CELLS, by_ends=True)[0]
@@ -274,15 +255,10 @@ def _weighted(keys: IntArray, episodes: IntArray, values: AnyArray | float, weig
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a policy is learnt.
+    """How a policy is learnt."""
 
-    Attributes:
-      caution: standard errors by which a change must pay.
-      min_visits: how often an action must have been tried in a state.
-    """
-
-    caution: float = 2.0
-    min_visits: int = 10
+    caution: float = 2.0  # standard errors by which a change must pay
+    min_visits: int = 10  # how often an action must have been tried in a state
 
     def __post_init__(self) -> None:
         if not (isinstance(self.caution, int | float) and 0 <= self.caution < float("inf")):
@@ -299,20 +275,13 @@ class Recipe:
 
 @dataclass(frozen=True, eq=False)
 class Learnt:
-    """A policy, and what it rests on.
+    """A policy, and what it rests on."""
 
-    Attributes:
-      pi: (S, A).
-      action: (S,) what is done instead of pi_b; `KEEP` where nothing is changed.
-      advantage, std_error: (S, A) what an action is worth above pi_b in one visit of a state.
-      visits: (S, A) how often it was tried there.
-    """
-
-    pi: FloatArray
-    action: IntArray
-    advantage: FloatArray
-    std_error: FloatArray
-    visits: FloatArray
+    pi: FloatArray  # (S, A)
+    action: IntArray  # (S,) what is done instead of pi_b; `KEEP` where nothing is changed
+    advantage: FloatArray  # (S, A) what an action is worth above pi_b in one visit of a state
+    std_error: FloatArray  # (S, A) of the advantage
+    visits: FloatArray  # (S, A) how often the action was tried there
 
     @property
     def changed(self) -> IntArray:
@@ -321,14 +290,7 @@ class Learnt:
 
 
 def learn(question: Question, recipe: Recipe, rng: np.random.Generator, among: FloatArray) -> Learnt:
-    """The policy of some of the episodes.
-
-    Args:
-      question: the log, pi_b, and how models are solved.
-      recipe: how.
-      rng: of the weights of the bootstrap.
-      among: (n,) 1 for the episodes to learn from, 0 for the others.
-    """
+    """The policy of the episodes for which `among`, (n,), is 1 and not 0; `rng` draws the resamples."""
     require(
         2 * NUMBER * float(RESAMPLES) * question.n,
         f"Weights of {RESAMPLES} resamples x {question.n:,} episodes",
@@ -343,14 +305,7 @@ def learn(question: Question, recipe: Recipe, rng: np.random.Generator, among: F
 
 
 def improved(models: Models, pi_b: FloatArray, visits: FloatArray, recipe: Recipe) -> Learnt:
-    """The policy that the first of the models gives, with standard errors from all the others.
-
-    Args:
-      models: that of the log, followed by those of its resamples.
-      pi_b: (S, A).
-      visits: (S, A) of each pair in the log.
-      recipe: how.
-    """
+    """The policy that the first model, that of the log, gives; the others, of its resamples, give errors."""
     every = np.arange(len(pi_b))
     action = np.full(len(pi_b), KEEP)
     for _ in range(ROUNDS):
@@ -381,28 +336,17 @@ def _policy(pi_b: FloatArray, action: IntArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Judgement:
-    """What policies gain on episodes that they were not learnt from.
+    """What policies gain on episodes that they were not learnt from."""
 
-    Attributes:
-      gain: mean over the halves.
-      std_error: of it, by episode.
-      n: episodes that it rests on.
-      by_half: the gain on each half.
-      linear, linear_error: the mean gain over the same halves by LIN, and its standard error.
-      apart: LIN's gain less this one, in standard errors of the difference.
-      learnt: the policy that was judged there.
-      halves: (n,) which episodes it was judged on.
-    """
-
-    gain: float
-    std_error: float
-    n: int
+    gain: float  # mean over the halves
+    std_error: float  # of it, by episode
+    n: int  # episodes that it rests on
     by_half: tuple[float, ...]
-    linear: float
-    linear_error: float
-    apart: float
-    learnt: tuple[Learnt, ...]
-    halves: tuple[BoolArray, ...]
+    linear: float  # the mean gain over the same halves by LIN
+    linear_error: float  # its standard error
+    apart: float  # LIN's gain less this one, in standard errors of the difference
+    learnt: tuple[Learnt, ...]  # the policies that were judged there
+    halves: tuple[BoolArray, ...]  # (n,) which episodes each was judged on
 
     def quantile(self, level: float) -> float:
         """Standard errors that a gain may be off by, to one side, at a level of confidence."""
