@@ -11,7 +11,7 @@ from collections.abc import Callable
 from deadweight_studies.benchmark.timing import Ratio, ratio, seconds
 
 from deadweight.domains import taxi
-from deadweight.estimators.names import estimator_of
+from deadweight.estimators.estimator import estimator_of
 from deadweight.negligible.levels import level_by_level, make_levels
 from deadweight.negligible.path import epsilon_path
 from deadweight.negligible.sweep import sweep

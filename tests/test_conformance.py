@@ -10,7 +10,7 @@ from strategies import random_policy
 
 import deadweight as dw
 from deadweight import testing
-from deadweight.estimators.names import BUILT_IN
+from deadweight.estimators.estimator import BUILT_IN
 from deadweight.question.drops import Drop
 
 STATES, ACTIONS = 4, 3

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from deadweight import testing as testing
     from deadweight import theory as theory
     from deadweight.answers.betting import confidence_sequence as confidence_sequence
+    from deadweight.estimators.estimator import ESTIMATORS as ESTIMATORS
     from deadweight.estimators.estimator import Estimator as Estimator
-    from deadweight.estimators.names import ESTIMATORS as ESTIMATORS
     from deadweight.io.doctor import doctor as doctor
     from deadweight.io.environments import from_minari as from_minari
     from deadweight.io.environments import record as record
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from deadweight.negligible.path import epsilon_path as epsilon_path
     from deadweight.question.asked import PUBLISHED as PUBLISHED
     from deadweight.question.learned_behaviour import fit_behaviour as fit_behaviour
-    from deadweight.question.mixtures import mixture_propensities as mixture_propensities
+    from deadweight.question.understanding import mixture_propensities as mixture_propensities
     from deadweight.question.understanding import policy as policy
     from deadweight.results.comparison import Comparison as Comparison
     from deadweight.results.comparison import CutBounds as CutBounds
@@ -64,7 +64,7 @@ _ROOMS = ("diagnostics", "domains", "negligible", "testing", "theory")
 _PLACES = {
     "Comparison": "results.comparison",
     "CutBounds": "results.comparison",
-    "ESTIMATORS": "estimators.names",
+    "ESTIMATORS": "estimators.estimator",
     "EpsilonPath": "negligible.path",
     "Estimate": "results.estimate",
     "Estimator": "estimators.estimator",
@@ -95,7 +95,7 @@ _PLACES = {
     "from_minari": "io.environments",
     "improve": "verbs.improve",
     "load": "verbs.load",
-    "mixture_propensities": "question.mixtures",
+    "mixture_propensities": "question.understanding",
     "policy": "question.understanding",
     "policy_value": "mdp.tabular",
     "progress": "tools.progress",

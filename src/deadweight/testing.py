@@ -18,9 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from deadweight.answers.plans import Plan
-from deadweight.estimators.estimator import Estimator
-from deadweight.estimators.influence import full_influence
-from deadweight.estimators.names import estimator_of
+from deadweight.estimators.estimator import Estimator, estimator_of
+from deadweight.estimators.influence import WithModel, full_influences
 from deadweight.estimators.product import Fit, Summed
 from deadweight.log.interface import InMemory, in_memory
 from deadweight.log.trajectories import Trajectories
@@ -66,18 +65,20 @@ def influences(
     pieces = [log] if parts is None else list(parts)
     pair = pair_policies(in_memory(log).labels, pi_e, pi_b)
     question = ask_pair(InMemory(pieces), pair, gamma, read_options(options))
-    made = estimator_of(name)
-    chosen = given_drop(drop, pair, log) if made.is_state_based else Drop()
-    plan = Plan(question, made, chosen)
+    subject = estimator_of(name)
+    chosen = given_drop(drop, pair, log) if subject.is_state_based else Drop()
+    plan = Plan(question, subject, chosen)
     family, starts = plan.family, plan.starts
     wanted: list[Summed] = [family] if starts is None else [family, starts]
-    sums = reduce_log(pieces, lambda block: [one.summarise(block) for one in wanted], cells=cells)
-    fit = family.finish(sums[0], made.is_weighted)
+    sums = reduce_log(pieces, lambda block: [sums.summarise(block) for sums in wanted], cells=cells)
+    fit = family.finish(sums[0], subject.is_weighted)
     influence = fit.influence
     if starts is not None:
         own = plan.plain_terms or fit.influence
         assert own is not None
-        influence = full_influence(own, sums[0], made.is_weighted, (starts, sums[1]), plan.fits)
+        influence = full_influences(
+            [WithModel(own, sums[0], subject.is_weighted, (starts, sums[1]), plan.fits)]
+        )[0]
     if influence is None:
         return fit, None
     return fit, per_episode(pieces, influence, cells=cells)
@@ -119,12 +120,12 @@ def example_settings(log: Trajectories, number: int) -> dict[str, Any]:
     """Settings that differ in drop, discount and conventions; number is 0, 1 or 2."""
     flags = Drop(steps=np.random.default_rng(5).random(log.n_steps) < 0.4)
     others = {"unseen": "terminate", "window": None}
-    made: list[dict[str, Any]] = [
+    settings: list[dict[str, Any]] = [
         {"drop": [1, 3], "gamma": 1.0},
         {"drop": [0, 1], "gamma": 0.9, "finished": "leave", **others},
         {"drop": flags, "gamma": 0.9, "finished": "survivors", "ended_ratios": "one", "given": "reward"},
     ]
-    return made[number]
+    return settings[number]
 
 
 def check_estimator(given: Which, **settings: Any) -> None:
@@ -135,15 +136,15 @@ def check_estimator(given: Which, **settings: Any) -> None:
       **settings: arguments of `estimate` that it cannot do without.
 
     Example:
-      >>> from deadweight.estimators.terms import PerDecision
+      >>> from deadweight.estimators.product import PerDecision
       >>> check_estimator(Estimator("MINE", terms=PerDecision()))
     """
-    for made in estimator_of(given).variants:
-        check_one(made, **settings)
+    for variant in estimator_of(given).variants:
+        check_one(variant, **settings)
 
 
-def check_one(made: Estimator, **fixed: Any) -> None:
-    """The same for one variant alone."""
+def check_one(subject: Estimator, **fixed: Any) -> None:
+    """Every check for one variant alone."""
     pi_e, pi_b = example_policies()
     ended, cut = example_log(cut=False), example_log(cut=True)
     for number, log in enumerate((ended, cut, cut)):
@@ -152,43 +153,45 @@ def check_one(made: Estimator, **fixed: Any) -> None:
         for check in CHECKS:
             # One flag a step belongs to one order of the steps.
             if not (by_step and check is check_episode_order):
-                check(made, log, pi_e, pi_b, **settings)
-        if made.is_state_based:
+                check(subject, log, pi_e, pi_b, **settings)
+        if subject.is_state_based:
             others = {key: value for key, value in settings.items() if key != "drop"}
-            check_empty_drop(made, made.plain, log, pi_e, pi_b, **others)
-    weights_alone = made.is_product and not (made.contains_correction or made.is_corrected)
+            check_empty_drop(subject, subject.plain, log, pi_e, pi_b, **others)
+    weights_alone = subject.is_product and not (subject.contains_correction or subject.is_corrected)
     for log in (ended, cut) if weights_alone else ():
-        check_same_policies(made, log, pi_b, **{"drop": [], "gamma": 0.9, **fixed})
-        if made.is_state_based:
-            check_drop_all(made, log, pi_e, pi_b, **{"gamma": 0.9, **fixed})
-    check_travels(made, ended, pi_e, pi_b, **fixed)
+        check_same_policies(subject, log, pi_b, **{"drop": [], "gamma": 0.9, **fixed})
+        if subject.is_state_based:
+            check_drop_all(subject, log, pi_e, pi_b, **{"gamma": 0.9, **fixed})
+    check_travels(subject, ended, pi_e, pi_b, **fixed)
 
 
 def check_travels(name: Which, log: Trajectories, pi_e: Policy, pi_b: Policy, **settings: Any) -> None:
     """The estimator can be sent to another process, and its estimate is data."""
     from multiprocessing.reduction import ForkingPickler
 
-    made = estimator_of(name)
-    found = estimate(made, log, pi_e, pi_b, **{"drop": [0], **settings})
-    for what, thing in (("It", made), ("Its estimate", found)):
+    subject = estimator_of(name)
+    result = estimate(subject, log, pi_e, pi_b, **{"drop": [0], **settings})
+    for what, thing in (("It", subject), ("Its estimate", result)):
         try:
             ForkingPickler.dumps(thing)
         except Exception as error:
-            raise AssertionError(f"{made.name}: {what} cannot be sent to another process: {error}") from error
+            raise AssertionError(
+                f"{subject.name}: {what} cannot be sent to another process: {error}"
+            ) from error
 
 
 def check_chunks(name: Which, log: Trajectories, pi_e: Policy, pi_b: Policy, **settings: Any) -> None:
     """The log whole, in blocks of any size, and in any number of parts give one estimate and one error."""
     whole = _spread(*influences(name, log, pi_e, pi_b, **settings))
     for cells in (1, 5, 17):
-        found = _spread(*influences(name, log, pi_e, pi_b, cells=cells, **settings))
-        _agree(f"{label(name)} in blocks of {cells} cells", found, whole)
+        result = _spread(*influences(name, log, pi_e, pi_b, cells=cells, **settings))
+        _agree(f"{label(name)} in blocks of {cells} cells", result, whole)
     if isinstance(settings.get("drop"), Drop) and settings["drop"].steps is not None:
         return  # one flag for each step belongs to the rows of one log
     for pieces in (2, 3, log.n_episodes):
         parts = log.split(pieces)
-        found = _spread(*influences(name, log, pi_e, pi_b, parts=parts, cells=5, **settings))
-        _agree(f"{label(name)} in {pieces} parts", found, whole)
+        result = _spread(*influences(name, log, pi_e, pi_b, parts=parts, cells=5, **settings))
+        _agree(f"{label(name)} in {pieces} parts", result, whole)
 
 
 def check_episode_order(name: Which, log: Trajectories, pi_e: Policy, pi_b: Policy, **settings: Any) -> None:
@@ -196,17 +199,12 @@ def check_episode_order(name: Which, log: Trajectories, pi_e: Policy, pi_b: Poli
     expected = _numbers(estimate(name, log, pi_e, pi_b, **settings))
     order = np.random.default_rng(0).permutation(log.n_episodes)
     for shuffled in (order, np.arange(log.n_episodes)[::-1]):
-        found = estimate(name, log.select(shuffled), pi_e, pi_b, **settings)
-        _agree(f"{label(name)} with its episodes in another order", _numbers(found), expected)
+        result = estimate(name, log.select(shuffled), pi_e, pi_b, **settings)
+        _agree(f"{label(name)} with its episodes in another order", _numbers(result), expected)
 
 
 def check_empty_drop(
-    name: Which,
-    plain: Which,
-    log: Trajectories,
-    pi_e: Policy,
-    pi_b: Policy,
-    **settings: Any,
+    name: Which, plain: Which, log: Trajectories, pi_e: Policy, pi_b: Policy, **settings: Any
 ) -> None:
     """A state-based name with nothing to drop is its plain self, to the bit."""
     expected = estimate(plain, log, pi_e, pi_b, **settings)
@@ -279,12 +277,12 @@ def label(given: Which) -> str:
     return estimator_of(given).name
 
 
-def _numbers(found: Estimate) -> list[float]:
+def _numbers(result: Estimate) -> list[float]:
     """What must not depend on how an estimate was computed."""
-    steps = getattr(found, "ess_steps", None)
-    optional = [getattr(found, "std_error", None), found.ess, getattr(found, "bias", None)]
+    steps = getattr(result, "ess_steps", None)
+    optional = [getattr(result, "std_error", None), result.ess, getattr(result, "bias", None)]
     known = [number for number in optional if number is not None]
-    return [found.value, *known, *(found.interval or ()), *([] if steps is None else steps)]
+    return [result.value, *known, *(result.interval or ()), *([] if steps is None else steps)]
 
 
 def _spread(fit: Fit, influence: FloatArray | None) -> list[float]:

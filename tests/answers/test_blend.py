@@ -17,7 +17,7 @@ from deadweight.answers.answering import Answers, Misfit
 from deadweight.answers.blend import BIASED, ORDER, SKEWED, TWICE, WIDTH, Evidence, Mixture, half_width
 from deadweight.answers.candidates import checked, gather
 from deadweight.answers.student_t import t_error
-from deadweight.estimators.influence import full_influence, starts_of
+from deadweight.estimators.influence import WithModel, full_influences, starts_of
 from deadweight.estimators.windowed import ModelSteps, windowed
 from deadweight.question.question import ask
 from deadweight.sums.blocks import blocks
@@ -110,9 +110,8 @@ def test_influence_of_windowed_weights(window: int) -> None:
     sums = family.summarise(block)
     fit = family.finish(sums, weighted=True)
     assert fit.influence is not None
-    influence = full_influence(
-        fit.influence, sums, True, (starts, starts.summarise(block)), question.values.fits
-    )
+    estimated = WithModel(fit.influence, sums, True, (starts, starts.summarise(block)), question.values.fits)
+    (influence,) = full_influences([estimated])
     direct = influences("DM", log, pi_e, pi_b, gamma=0.9)
 
     def estimate(omega: weighted.Omega) -> float:

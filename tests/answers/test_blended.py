@@ -13,7 +13,7 @@ from deadweight_studies.problems import random_problem
 import deadweight as dw
 from deadweight.answers.blend import WITHOUT_MODEL, Mixture
 from deadweight.answers.candidates import gather
-from deadweight.estimators.names import estimator_of
+from deadweight.estimators.estimator import estimator_of
 from deadweight.log.interface import InMemory, in_memory
 from deadweight.question.question import Question, ask
 from deadweight.sums.pairs import pair_policies

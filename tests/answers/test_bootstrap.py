@@ -13,7 +13,7 @@ from deadweight.answers.answering import Answers
 from deadweight.answers.bootstrap import _CUTS, LEVELS, _add_product, bca_levels, poisson_weights, resampled
 from deadweight.answers.plans import Plan
 from deadweight.answers.student_t import influences
-from deadweight.estimators.names import estimator_of
+from deadweight.estimators.estimator import estimator_of
 from deadweight.log.interface import InMemory, in_memory
 from deadweight.question.asked import Options
 from deadweight.question.drops import Drop, given_drop

@@ -10,7 +10,7 @@ from deadweight_studies.problems import study_problems
 import deadweight as dw
 from deadweight.answers.answering import Answers, Misfit, ModelCheck
 from deadweight.answers.plans import Plan
-from deadweight.estimators.names import MODEL
+from deadweight.estimators.estimator import MODEL
 from deadweight.question.drops import NOTHING_DROPPED
 from deadweight.question.question import ask
 

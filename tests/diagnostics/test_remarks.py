@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import deadweight as dw
-from deadweight.estimators.names import BUILT_IN
+from deadweight.estimators.estimator import BUILT_IN
 from deadweight.results import FLAGS, remark, remarks
 
 PROBLEM = dw.domains.stochastic_lift(9)

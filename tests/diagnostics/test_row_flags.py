@@ -9,7 +9,7 @@ from deadweight_studies.problems import late_reward, previous_action, random_pro
 
 import deadweight as dw
 from deadweight.diagnostics.tails import Largest, tail_shape
-from deadweight.estimators.names import NAMED
+from deadweight.estimators.estimator import NAMED
 from deadweight.results import FLAGS, remark
 from deadweight.sums.blocks import blocks
 from deadweight.sums.ends import RewardTiming, Timing

@@ -101,7 +101,7 @@ def test_a_settled_model() -> None:
     v = ref.q_values(P, r, PI_E, steps, GAMMA)[1]
     fitted = FittedModel(question.model, question.counts, PI_E, v[:4], True, GAMMA, "pool")
     start = (d0[:, None] * PI_E).ravel()
-    influence = fitted.influence(lambda t: start if t == 0 else None, N)
+    (influence,) = fitted.influences([lambda t: start if t == 0 else None], N)
     (block,) = blocks(LOG)
     found = v[0][block.states[:, 0]] + influence(block)
     expected = weighted.influence(lambda o: weighted.direct(PLAIN, PI_E, o, GAMMA, steps=steps), N)

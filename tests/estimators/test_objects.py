@@ -16,7 +16,7 @@ import pytest
 import deadweight as dw
 from deadweight import testing
 from deadweight.errors import OptionError, UnknownEstimator
-from deadweight.estimators.names import BUILT_IN, HEADLINES, estimator_of
+from deadweight.estimators.estimator import BUILT_IN, HEADLINES, estimator_of
 from deadweight.estimators.product import Terms
 
 MODULE = """
@@ -190,7 +190,7 @@ def test_the_check_finds_an_estimator_that_depends_on_its_block() -> None:
 
 
 def test_the_check_finds_an_estimator_that_cannot_travel() -> None:
-    from deadweight.estimators.terms import PerDecision
+    from deadweight.estimators.product import PerDecision
 
     made = dw.Estimator("HERE", terms=lambda *given: PerDecision()(*given))
     with pytest.raises(AssertionError, match="HERE: It cannot be sent to another process"):

@@ -11,8 +11,7 @@ from features.tabular_logs import twins
 import deadweight as dw
 from deadweight.errors import OptionError
 from deadweight.tools.bumps import Bumps
-from deadweight.values.linear import LinearQ
-from deadweight.values.linear_sums import LinearSums, sums_by_fold
+from deadweight.values.linear import LinearQ, LinearSums, sums_by_fold
 from deadweight.values.rows import Rows
 
 EXACT = dw.LinearQ("linear", ridge=0)

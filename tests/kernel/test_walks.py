@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from kernel.built import _kernel, needs_kernel
 
 import deadweight as dw
-from deadweight.estimators.product import ProductFamily, ProductSums
-from deadweight.estimators.terms import PerDecision, WholeEpisode
+from deadweight.estimators.product import PerDecision, ProductFamily, ProductSums, WholeEpisode
 from deadweight.log.interface import in_memory
 from deadweight.sums import kernel
 from deadweight.sums.blocks import Field, Table, blocks

@@ -8,7 +8,7 @@ from deadweight_studies.problems import previous_action
 
 import deadweight as dw
 from deadweight.answers.witnesses import Witnesses, witnesses_of
-from deadweight.estimators.names import estimator_of
+from deadweight.estimators.estimator import estimator_of
 from deadweight.negligible.levels import Columns
 from deadweight.negligible.path import path_of, strays
 from deadweight.question.question import ask

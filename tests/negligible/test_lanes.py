@@ -11,7 +11,7 @@ from kernel.built import _kernel, needs_kernel
 import deadweight as dw
 from deadweight.answers.lanes import Laned
 from deadweight.answers.rounds import carry_out
-from deadweight.estimators.names import BUILT_IN
+from deadweight.estimators.estimator import BUILT_IN
 from deadweight.negligible.levels import (
     Columns,
     LevelPlans,

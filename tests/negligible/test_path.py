@@ -8,7 +8,7 @@ from negligible.logs import random_case
 
 import deadweight as dw
 from deadweight.domains import deterministic_lift
-from deadweight.estimators.names import BUILT_IN, estimator_of
+from deadweight.estimators.estimator import BUILT_IN, estimator_of
 from deadweight.negligible import q_gap, sweep
 from deadweight.negligible.path import epsilon_path, path_of
 from deadweight.question.question import ask

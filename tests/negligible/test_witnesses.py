@@ -15,7 +15,7 @@ from deadweight.answers.answering import Answers
 from deadweight.answers.candidates import gather
 from deadweight.answers.rounds import OfInfluences
 from deadweight.answers.witnesses import Proof, Witnesses, hearing_of, unseen_values, witnesses_of
-from deadweight.estimators.names import estimator_of
+from deadweight.estimators.estimator import estimator_of
 from deadweight.estimators.product import SelfNormalised
 from deadweight.estimators.windowed import row_window, value_of_starts
 from deadweight.negligible.path import path_of

@@ -12,7 +12,7 @@ import deadweight as dw
 from deadweight.diagnostics import state_report, weights
 from deadweight.diagnostics.background import Background
 from deadweight.diagnostics.dropping import MOST_STATES
-from deadweight.estimators.names import estimator_of
+from deadweight.estimators.estimator import estimator_of
 from deadweight.negligible.path import path_of
 from deadweight.negligible.rules import MIN_VISITS
 from deadweight.question.question import Question, ask

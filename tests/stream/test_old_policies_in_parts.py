@@ -67,7 +67,7 @@ def target_of(log: dw.Trajectories) -> dw.TabularPolicy:
 
 
 def test_propensities(both: tuple[Stream, dw.Trajectories, dict[Any, Any]]) -> None:
-    from deadweight.question.mixtures import one_behaviour
+    from deadweight.question.understanding import one_behaviour
 
     stream, memory, policies = both
     for given in (policies, dict(list(policies.items())[:2])):

@@ -20,7 +20,7 @@ from deadweight.io import stream as stream_module
 from deadweight.io.part_log import CommonLabels
 from deadweight.io.scratch import Shelf
 from deadweight.io.stream import Stream, open_stream
-from deadweight.values.crossfit import counts_by_fold
+from deadweight.values.model import counts_by_fold
 
 COLUMNS = ("states", "actions", "rewards", "offsets", "terminated", "_last_successor", "propensities",
            "target_probs", "durations")  # fmt: skip

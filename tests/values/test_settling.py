@@ -11,7 +11,7 @@ from deadweight.answers.plans import Plan
 from deadweight.answers.student_t import influences
 from deadweight.diagnostics import state_report
 from deadweight.domains import stochastic_lift
-from deadweight.estimators.names import MODEL
+from deadweight.estimators.estimator import MODEL
 from deadweight.mdp.tabular import backward
 from deadweight.negligible import epsilon_path, q_gap
 from deadweight.question.asked import Options

@@ -9,7 +9,7 @@ import pytest
 
 import deadweight as dw
 from deadweight.errors import OptionError, UnknownEstimator
-from deadweight.estimators.names import estimator_of
+from deadweight.estimators.estimator import estimator_of
 from deadweight.results import Estimate, Interval
 from deadweight.verbs.verdict import contradicts, table_verdict
 

@@ -25,7 +25,7 @@ from deadweight.answers.answering import Answers
 from deadweight.answers.plans import Plan, returns
 from deadweight.answers.student_t import WholeEpisodes, check_returns, per_episode, whole_episodes
 from deadweight.errors import DataError, EstimationError, OptionError
-from deadweight.estimators.names import estimator_of
+from deadweight.estimators.estimator import estimator_of
 from deadweight.log.interface import in_memory
 from deadweight.log.trajectories import Trajectories
 from deadweight.question.asked import Options

@@ -25,10 +25,10 @@ from deadweight.answers.plans import plan_of
 from deadweight.answers.rounds import Counts, OfInfluences, Sums, Task
 from deadweight.answers.trust import has_given_model, is_proven, known_values
 from deadweight.answers.witnesses import LEAST_Z, fit_of
-from deadweight.estimators import names
+from deadweight.estimators import estimator
 from deadweight.estimators.direct import DirectByRow, Episodes, Together
+from deadweight.estimators.estimator import BUILT_IN
 from deadweight.estimators.influence import Influence, no_influence
-from deadweight.estimators.names import BUILT_IN
 from deadweight.estimators.product import Summed
 from deadweight.estimators.windowed import ModelSteps, model_steps
 from deadweight.question.drops import NOTHING_DROPPED
@@ -40,9 +40,10 @@ from deadweight.sums.running import Running, scale
 from deadweight.sums.summaries import CoMoments, Kish, Pieces
 from deadweight.tools.arithmetic import divide
 from deadweight.typing import FloatArray
-from deadweight.values.crossfit import FOLDS, SquaresByState, Surprise
+from deadweight.values.model import FOLDS
+from deadweight.values.model_influence import SquaresByState, Surprise
 
-WINDOWS = tuple(one.name for one in names.WINDOWS)
+WINDOWS = tuple(one.name for one in estimator.WINDOWS)
 
 
 def gather(question: Question, answers: Answers | None = None) -> Evidence:
@@ -84,9 +85,9 @@ class Gatherer:
         self.question, self.answers = question, answers
         self._joint: Joint | None = None
         wanted = [BUILT_IN[name] for name in ("LIN", "DM", "BEHAVIOUR", BY_STEP, BY_EPISODE)]
-        wanted.append(names.CROSS_FITTED if self._has_folds else BUILT_IN["WDR"])
+        wanted.append(estimator.CROSS_FITTED if self._has_folds else BUILT_IN["WDR"])
         if not self._by_row:
-            wanted += names.WINDOWS
+            wanted += estimator.WINDOWS
         self.plans = {one.name: plan_of(question, one, NOTHING_DROPPED) for one in wanted}
 
     @property

@@ -18,8 +18,8 @@ from deadweight.answers.rounds import carry_out
 from deadweight.answers.student_t import centred_influences
 from deadweight.answers.trust import confounding_of
 from deadweight.errors import EstimationError
+from deadweight.estimators.estimator import MODEL
 from deadweight.estimators.influence import Influence
-from deadweight.estimators.names import MODEL
 from deadweight.question.drops import NOTHING_DROPPED
 from deadweight.question.question import Question
 from deadweight.results.estimate import Blend, Estimate, Interval

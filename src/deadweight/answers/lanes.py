@@ -15,8 +15,13 @@ from typing import Any
 import numpy as np
 
 from deadweight.estimators.influence import StartFamily, Starts, StartSums
-from deadweight.estimators.product import ProductFamily, ProductSums, SelfNormalised
-from deadweight.estimators.terms import DoublyRobust, MissingAdvantage
+from deadweight.estimators.product import (
+    DoublyRobust,
+    MissingAdvantage,
+    ProductFamily,
+    ProductSums,
+    SelfNormalised,
+)
 from deadweight.sums.blocks import Block, Table, powers, stacked
 from deadweight.sums.lanes import LaneFactors, Lanes, LaneSums, LaneValues, LaneWalk, Wanted
 from deadweight.sums.summaries import ColumnSums, Kish, Moments, RowMoments

@@ -8,13 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.estimators.builders import missing_advantage
 from deadweight.estimators.direct import Direct
-from deadweight.estimators.estimator import Estimator
+from deadweight.estimators.estimator import DOUBLY_ROBUST, MODEL, Estimator, W, missing_advantage
 from deadweight.estimators.influence import Influence, StartFamily, starts_of
-from deadweight.estimators.names import DOUBLY_ROBUST, MODEL, W
-from deadweight.estimators.product import Family, ProductFamily, SelfNormalised, Summed
-from deadweight.estimators.terms import Behaviour
+from deadweight.estimators.product import Behaviour, Family, ProductFamily, SelfNormalised, Summed
 from deadweight.question.drops import NOTHING_DROPPED, Drop
 from deadweight.question.question import Question, Values
 from deadweight.sums.blocks import Block, Field, discounted_sum
@@ -22,7 +19,7 @@ from deadweight.sums.running import times
 from deadweight.sums.weighting import Weighting
 from deadweight.tools.arithmetic import once
 from deadweight.typing import FloatArray
-from deadweight.values.crossfit import Surprise
+from deadweight.values.model_influence import Surprise
 
 # Fewer effective episodes than this carry no conclusion.
 FEW_EPISODES = 10.0

@@ -20,7 +20,7 @@ from deadweight.answers.answering import Answers
 from deadweight.answers.influences import Job
 from deadweight.answers.plans import FEW_EPISODES, plan_of
 from deadweight.answers.rounds import OfInfluences
-from deadweight.estimators.names import BUILT_IN
+from deadweight.estimators.estimator import BUILT_IN
 from deadweight.estimators.product import SelfNormalised, Summed
 from deadweight.estimators.windowed import model_steps, row_window, value_of_starts, windowed
 from deadweight.log.trajectories import Trajectories, episode_of_rows, step_of_rows
@@ -31,8 +31,7 @@ from deadweight.sums.blocks import Block, ByFold, Field, Folds, Table, stacked
 from deadweight.sums.summaries import Total
 from deadweight.tools.arithmetic import divide, sums_by
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray
-from deadweight.values.crossfit import FOLDS
-from deadweight.values.model import Counts
+from deadweight.values.model import FOLDS, Counts
 
 # --------------------------------------------------------------------------------------------------------
 # Do labels of states tell anything of which label follows, or of what is paid?

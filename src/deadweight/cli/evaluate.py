@@ -18,7 +18,7 @@ from deadweight.cli.log_options import (
 )
 from deadweight.cli.output import print_table, say, tell, tell_flags, tell_words
 from deadweight.errors import OptionError, did_you_mean, how_many
-from deadweight.estimators.names import estimator_of
+from deadweight.estimators.estimator import estimator_of
 from deadweight.io.schema import Finding
 from deadweight.log.interface import LogLike, as_log
 from deadweight.log.policies import TabularPolicy

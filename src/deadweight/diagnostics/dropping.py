@@ -19,7 +19,7 @@ from deadweight.answers.answering import Answers
 from deadweight.answers.plans import plan_of
 from deadweight.answers.rounds import carry_out
 from deadweight.answers.student_t import ONE_EPISODE, t_quantile
-from deadweight.estimators.names import estimator_of
+from deadweight.estimators.estimator import estimator_of
 from deadweight.log.labels import visible
 from deadweight.log.trajectories import Trajectories
 from deadweight.negligible.levels import level_drops

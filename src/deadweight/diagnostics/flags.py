@@ -19,7 +19,7 @@ from deadweight.answers.plans import FEW_EPISODES, NEARLY_ALL, Plan, plan_of
 from deadweight.answers.trust import is_confounded, is_proven
 from deadweight.diagnostics.tails import LargestWeights, has_infinite_variance
 from deadweight.diagnostics.weight_report import FAR_FROM_ONE, is_contradicted, mean_weight_z
-from deadweight.estimators.names import MODEL, PER_DECISION
+from deadweight.estimators.estimator import MODEL, PER_DECISION
 from deadweight.estimators.product import Summed
 from deadweight.question.drops import NOTHING_DROPPED, Drop
 from deadweight.question.question import Question

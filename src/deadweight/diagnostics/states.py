@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from deadweight.estimators.names import estimator_of
+from deadweight.estimators.estimator import estimator_of
 from deadweight.log.columns import require_labels
 from deadweight.log.interface import LogLike, in_memory
 from deadweight.log.labels import plain, visible

@@ -15,6 +15,11 @@ over the states that were left at least once. What is made of w is the `mode`:
   theorem. For episodes that terminate, where the forms above have no meaning.
 - ``policy`` (default): the density of the policy that really is evaluated, pi_b on dropped states and pi_e
   elsewhere: k in Ghat and in the estimate; renewal form when episodes terminate, H steps when truncated.
+
+The density is the non-negative null vector of a sparse matrix, found by ridge regression on the simplex.
+Scaling removes the equality and leaves a linear complementarity problem. Its active bounds come from a small
+non-negative least squares problem, and pivots on refined numbers confirm them. One factor serves all of this,
+the derivative included, because an active bound is a projection of the factor and not a new factor.
 """
 
 from __future__ import annotations
@@ -24,11 +29,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from deadweight.estimators.influence import no_influence
 from deadweight.estimators.product import Fit
 from deadweight.sums.blocks import Block
-from deadweight.sums.summaries import KeyedSums
+from deadweight.sums.summaries import Added, KeyedSums
 from deadweight.sums.weighting import Weighting
 from deadweight.tools.arithmetic import sums_by
 from deadweight.tools.limits import NUMBER, require
@@ -38,18 +43,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array, csr_matrix
 
 
-# --------------------------------------------------------------------------------------------------------
-# Least squares on the simplex: the quadratic programme behind SDRE.
-#
-# A stationary density is the non-negative null vector of a sparse matrix, and SDRE finds it by ridge
-# regression on the simplex. Scaling removes the equality and leaves a linear complementarity problem. Its
-# active bounds come from a small non-negative least squares problem, and pivots on refined numbers confirm
-# them. One factor serves all of this, the derivative included, because an active bound is a projection of the
-# factor and not a new factor.
-
-Vector = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-
+RIDGE, SCALE = 1e-3, 50.0
 # Full exchanges allowed without progress before single exchanges, which cannot cycle, take over.
 PATIENCE = 10
 # Bounds added a round in the search for active bounds; more rounds or more wasted columns on either side.
@@ -70,18 +64,15 @@ SMALL, SPARSE_SHARE, WORTHWHILE = 200, 0.1, 0.03
 class SimplexSolution:
     """The minimiser, with what is needed to trust it and to differentiate it.
 
-    Attributes:
-      x: the minimiser, non-negative with sum one.  # (S,)
-      multiplier: nu with (M M' + ridge I) x = nu on the free entries, >= nu on the others; it is the minimum.
-      residual: the larger of `kkt_residual` and of the last Newton step relative to x. The step is there
-        because a long log hides an error along the null space from any residual scaled by the gradient.
-      free: entries with x > 0.  # (S,)
+    The multiplier nu has (M M' + ridge I) x = nu on the free entries, >= nu on the others; it is the minimum.
+    The residual is the larger of `kkt_residual` and of the last Newton step relative to x. The step is there
+    because a long log hides an error along the null space from any residual scaled by the gradient.
     """
 
-    x: Vector
+    x: FloatArray  # (S,) non-negative with sum one
     multiplier: float
     residual: float
-    free: Mask
+    free: BoolArray  # (S,) entries with x > 0
     system: _System = field(repr=False, compare=False)
 
 
@@ -114,7 +105,7 @@ def solve_simplex_qp(M: csr_array | csr_matrix, ridge: float = 1e-3) -> SimplexS
     return SimplexSolution(x, nu, residual, x > 0, system)
 
 
-def solution_gradient(solution: SimplexSolution, g: Vector) -> Vector:
+def solution_gradient(solution: SimplexSolution, g: FloatArray) -> FloatArray:
     r"""Adjoint y of a linear function g'x of the minimiser, for derivatives with respect to M.
 
     .. math:: y_F = H_{FF}^{-1} (g_F - (g'x) 1_F), \qquad y = 0 \text{ elsewhere}
@@ -135,7 +126,7 @@ def solution_gradient(solution: SimplexSolution, g: Vector) -> Vector:
     return y
 
 
-def kkt_residual(M: csr_array | csr_matrix, x: Vector, multiplier: float, ridge: float) -> float:
+def kkt_residual(M: csr_array | csr_matrix, x: FloatArray, multiplier: float, ridge: float) -> float:
     """Largest violation of the optimality conditions, each on a scale of its own.
 
     With h = M M'x + ridge x and c = max(|M| |M|'x + ridge x), the size of the terms that h sums up:
@@ -148,7 +139,7 @@ def kkt_residual(M: csr_array | csr_matrix, x: Vector, multiplier: float, ridge:
     return max(float(off.max()) / c, abs(1.0 - float(x.sum())), -float(x.min()), gap, 0.0)
 
 
-def _pivot(system: _System) -> tuple[Vector, float]:
+def _pivot(system: _System) -> tuple[FloatArray, float]:
     """Block principal pivoting from a good start: exchange the entries of the wrong sign until there is none.
 
     The start is nearly always right, so that one pass confirms it on refined numbers. When full exchanges
@@ -172,7 +163,7 @@ def _pivot(system: _System) -> tuple[Vector, float]:
     return np.maximum(z, 0.0), step
 
 
-def _free_entries(system: _System) -> Mask:
+def _free_entries(system: _System) -> BoolArray:
     """Free set by non-negative least squares in the multipliers s of the bounds, many new bounds a round.
 
     With H = L L', b = L^-1 1 and W the columns of L^-1 that belong to the bounds met so far, s minimises
@@ -205,7 +196,7 @@ def _free_entries(system: _System) -> Mask:
     return free
 
 
-def _descend(K: Vector, c: Vector, s: Vector, passive: Mask) -> Vector:
+def _descend(K: FloatArray, c: FloatArray, s: FloatArray, passive: BoolArray) -> FloatArray:
     """Walk from s to the minimum of s'Ks / 2 + c's on the passive set; entries that reach zero leave it."""
     while passive.any():
         target = np.zeros_like(s)
@@ -220,7 +211,7 @@ def _descend(K: Vector, c: Vector, s: Vector, passive: Mask) -> Vector:
     return np.zeros_like(s)
 
 
-def _solve_gram(K: Vector, c: Vector) -> Any:
+def _solve_gram(K: FloatArray, c: FloatArray) -> Any:
     from scipy.linalg import lapack, lstsq
 
     _, solution, info = lapack.dposv(K, c)
@@ -228,7 +219,7 @@ def _solve_gram(K: Vector, c: Vector) -> Any:
     return solution if info == 0 else lstsq(K, c, check_finite=False)[0]
 
 
-def _unit_columns(n: int, rows: NDArray[np.intp]) -> Vector:
+def _unit_columns(n: int, rows: IntArray) -> FloatArray:
     columns = np.zeros((n, rows.size), order="F")
     columns[rows, np.arange(rows.size)] = 1.0
     return columns
@@ -242,10 +233,10 @@ class _System:
     keeps the digits of the null space that the Gram matrix rounds away.
     """
 
-    base: Mask
-    free: Mask
+    base: BoolArray
+    free: BoolArray
     factor: _Factor
-    Q: Vector
+    Q: FloatArray
 
     def __init__(self, M: csr_array, ridge: float) -> None:
         self.M, self.ridge = M, ridge
@@ -255,7 +246,7 @@ class _System:
         self.scale = 1.0 / np.sqrt(self.absolute.power(2).sum(axis=1) + ridge)
         self._factorise(np.ones(M.shape[0], dtype=np.bool_))
 
-    def solve(self, free: Mask, r: Vector) -> tuple[Vector, float]:
+    def solve(self, free: BoolArray, r: FloatArray) -> tuple[FloatArray, float]:
         """v with H_FF v_F = r_F and zero elsewhere, and its last correction relative to v."""
         self._prepare(free)
         v = self._apply(r)
@@ -272,18 +263,16 @@ class _System:
                 break
         return v, last
 
-    def multiply(self, v: Vector) -> Vector:
+    def multiply(self, v: FloatArray) -> FloatArray:
         """H v without forming H."""
-        product: Vector = self.M @ (self.transpose @ v) + self.ridge * v
-        return product
+        return np.asarray(self.M @ (self.transpose @ v) + self.ridge * v)
 
-    def slack(self, z: Vector) -> Vector:
+    def slack(self, z: FloatArray) -> FloatArray:
         """H z - 1, lifted by its rounding error, so that a degenerate bound does not come and go for ever."""
         noise = self.absolute @ (self.absolute.T @ abs(z)) + self.ridge * abs(z) + 1.0
-        lifted: Vector = self.multiply(z) - 1.0 + 64 * np.finfo(np.float64).eps * noise
-        return lifted
+        return np.asarray(self.multiply(z) - 1.0 + 64 * np.finfo(np.float64).eps * noise)
 
-    def _prepare(self, free: Mask) -> None:
+    def _prepare(self, free: BoolArray) -> None:
         """Make the projection for this free set, or a new factor when that costs less."""
         from scipy.linalg import qr
 
@@ -295,11 +284,10 @@ class _System:
             return
         position = np.cumsum(self.base) - 1
         columns = self.factor.lower(_unit_columns(int(self.base.sum()), position[gone]))
-        Q: Any = qr(columns, mode="economic", overwrite_a=True, check_finite=False)[0]
-        self.Q = Q
+        self.Q = np.asarray(qr(columns, mode="economic", overwrite_a=True, check_finite=False)[0], np.float64)
         self.free = free.copy()
 
-    def _factorise(self, base: Mask) -> None:
+    def _factorise(self, base: BoolArray) -> None:
         from scipy.sparse import csr_array, diags_array
 
         self.base, self.free = base.copy(), base.copy()
@@ -307,7 +295,7 @@ class _System:
         self.factor = _Factor(rows, self.ridge * self.scale[base] ** 2)
         self.Q = np.zeros((rows.shape[0], 0))
 
-    def _apply(self, r: Vector) -> Vector:
+    def _apply(self, r: FloatArray) -> FloatArray:
         scale = self.scale[self.base] if r.ndim == 1 else self.scale[self.base, None]
         b = self.factor.lower(r[self.base] * scale)
         v = np.zeros_like(r)
@@ -320,9 +308,9 @@ class _System:
 class _Level:
     """One sparse elimination: pivots without an edge between them, so that their block is diagonal."""
 
-    pivots: NDArray[np.intp]
-    rest: NDArray[np.intp]
-    root: Vector  # square roots of the diagonal
+    pivots: IntArray
+    rest: IntArray
+    root: FloatArray  # square roots of the diagonal
     coupling: csr_array  # H[pivots, rest] / root
     transpose: csr_array
 
@@ -335,7 +323,7 @@ class _Factor:
     from the QR factorisation of (rows, diag(sqrt(ridge)))', which needs no Gram matrix.
     """
 
-    def __init__(self, rows: csr_array, ridge: Vector) -> None:
+    def __init__(self, rows: csr_array, ridge: FloatArray) -> None:
         from scipy.linalg import lapack, qr
         from scipy.sparse import csr_array, diags_array, hstack
 
@@ -354,9 +342,9 @@ class _Factor:
             self.levels = []
             R = qr(ridged.T.toarray(), mode="r", overwrite_a=True, check_finite=False)[0]
             L = R[: len(ridge)].T.copy(order="F")
-        self.L: Vector = L
+        self.L: FloatArray = L
 
-    def lower(self, b: Vector) -> Vector:
+    def lower(self, b: FloatArray) -> FloatArray:
         """L^-1 b, for one vector or for columns."""
         done = []
         for level in self.levels:
@@ -364,7 +352,7 @@ class _Factor:
             b = b[level.rest] - level.transpose @ done[-1]
         return np.concatenate([*done, self._triangular(b, 0)])
 
-    def upper(self, c: Vector) -> Vector:
+    def upper(self, c: FloatArray) -> FloatArray:
         """L^-T c, for one vector or for columns."""
         end = len(c) - len(self.L)
         v = self._triangular(c[end:], 1)
@@ -397,7 +385,7 @@ class _Factor:
             gram = csr_array(gram[rest][:, rest] - transpose @ coupling)
         return gram
 
-    def _triangular(self, b: Vector, trans: int) -> Vector:
+    def _triangular(self, b: FloatArray, trans: int) -> FloatArray:
         # Straight to BLAS: the checks and copies of the wrappers cost more than the solve.
         from scipy.linalg.blas import dtrsm, dtrsv
 
@@ -406,23 +394,16 @@ class _Factor:
         return np.asarray(dtrsm(1.0, self.L, b, lower=1, trans_a=trans))
 
 
-# --------------------------------------------------------------------------------------------------------
-
-RIDGE = 1e-3
-SCALE = 50.0
+# --- The estimator
 
 
 @dataclass(frozen=True, eq=False)
-class DensitySums:
+class DensitySums(Added):
     """Transition sums and per-state sums."""
 
     n: int
     flow: KeyedSums  # key s * S + s': sum of the ratio, number
     states: KeyedSums  # key s: visits, then sums over kept and over dropped steps, see `_columns`
-
-    def merge(self, other: DensitySums) -> DensitySums:
-        """Both together."""
-        return DensitySums(self.n + other.n, self.flow.merge(other.flow), self.states.merge(other.states))
 
 
 class DensityRatio:
@@ -448,12 +429,8 @@ class DensityRatio:
     def summarise(self, block: Block) -> DensitySums:
         """Ratio-weighted transitions, and the sums from which every mode's estimate is made."""
         step = self._steps(block)
-        columns = (1.0, *self._columns(step))
-        return DensitySums(
-            block.n,
-            KeyedSums.of(step.state * self.n_states + step.after, step.flow, 1.0),
-            KeyedSums.of(step.state, *columns),
-        )
+        flow = KeyedSums.of(step.state * self.n_states + step.after, step.flow, 1.0)
+        return DensitySums(block.n, flow, KeyedSums.of(step.state, 1.0, *self._columns(step)))
 
     def finish(self, summary: DensitySums, weighted: bool) -> Fit:
         """Solve for the density ratio, then form the estimate of the mode."""
@@ -466,7 +443,7 @@ class DensityRatio:
             bottom = float(summary.n)
         factor = 1.0 if self.renewal or self.mode == "literal" else float(self.horizon)
         if bottom == 0:
-            return Fit(0.0, influence=_no_influence, flags=("zero-weights",))
+            return Fit(0.0, influence=no_influence, flags=("zero-weights",))
         ratio = top / bottom
         slope = factor / bottom
         centre = 0.0 if self.mode == "literal" else ratio
@@ -532,10 +509,6 @@ class _Influence:
         direct = direct + self.on_dropped[at] * (dropped_top - self.centre * dropped_bottom)
         change = self.slope * direct + self.gradient(step)
         return self.n * sums_by(step.row, change, block.n)
-
-
-def _no_influence(block: Block) -> FloatArray:
-    return np.zeros(block.n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -606,10 +579,8 @@ class _Gradient:
     def __call__(self, step: _Steps) -> FloatArray:
         i, j = self.index[step.state], self.index[step.after]
         left = j < len(self.f)
-        own = np.where(left, self._by_flow(np.where(left, j, 0), j), 0.0)
-        change: FloatArray = self.by_visit[i] + step.flow * self._by_flow(i, j) - own
-        return change
+        visited = np.where(left, self._by_flow(np.where(left, j, 0), j), 0.0)
+        return np.asarray(self.by_visit[i] + step.flow * self._by_flow(i, j) - visited)
 
     def _by_flow(self, i: IntArray, j: IntArray) -> FloatArray:
-        change: FloatArray = -(self.y[i] * self.u[j] + self.x[i] * self.z[j]) / (SCALE * self.f[i])
-        return change
+        return np.asarray(-(self.y[i] * self.u[j] + self.x[i] * self.z[j]) / (SCALE * self.f[i]))

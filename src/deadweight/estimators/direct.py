@@ -4,7 +4,7 @@ r"""The direct method (DM): the value of pi_e in the fitted model, without any r
 
 Its influence is that of each episode on the first states, which is V_0, and on the model, see
 `deadweight.values.model_influence`. Its standard error is that of the influence and of what pairs that were
-hardly seen could do, see `deadweight.values.crossfit`: both variances together.
+hardly seen could do, see `deadweight.values.model_influence.unseen_errors`: both variances together.
 """
 
 from __future__ import annotations
@@ -18,51 +18,33 @@ import numpy as np
 from deadweight.estimators.product import Fit
 from deadweight.mdp.tabular import TabularMDP, state_values
 from deadweight.sums.blocks import Block
+from deadweight.sums.summaries import Added
 from deadweight.tools.limits import NUMBER, require
 from deadweight.typing import FloatArray
-from deadweight.values.crossfit import Surprise, at_steps
 from deadweight.values.model import Counts
-from deadweight.values.model_influence import FittedModel, ModelInfluence
+from deadweight.values.model_influence import FittedModel, Surprise, at_steps
 from deadweight.values.rows import OfEpisodes, RowValues
 from deadweight.values.until_end import Settled
 
 
 @dataclass(frozen=True)
-class Episodes:
+class Episodes(Added):
     """A number of episodes."""
 
     n: int
 
-    def merge(self, other: Episodes) -> Episodes:
-        """Both together."""
-        return Episodes(self.n + other.n)
 
-
+@dataclass(frozen=True, eq=False)
 class Direct:
-    """DM.
+    """DM. Without counts the model is a given one, whose value has no sampling noise."""
 
-    Args:
-      model: the fitted model, or the one that the user gives.
-      pi_e: (S, A).
-      horizon: steps over which the model is solved.
-      gamma: discount.
-      counts: what the model was fitted to; None for a given model, whose value has no sampling noise.
-      unseen: what unseen actions do in the fitted model, see `deadweight.values.model.fit_mdp`.
-      settled: values until the end, where the model has no horizon.
-    """
-
-    def __init__(
-        self,
-        model: TabularMDP,
-        pi_e: FloatArray,
-        horizon: int,
-        gamma: float,
-        counts: Counts | None,
-        unseen: str = "pool",
-        settled: Settled | None = None,
-    ) -> None:
-        self.model, self.pi_e, self.horizon, self.gamma = model, pi_e, horizon, gamma
-        self.counts, self.unseen, self.settled = counts, unseen, settled
+    model: TabularMDP  # the fitted model, or the one that the user gives
+    pi_e: FloatArray  # (S, A)
+    horizon: int  # steps over which the model is solved
+    gamma: float
+    counts: Counts | None  # what the model was fitted to
+    unseen: str = "pool"  # what unseen actions do in the fitted model, see `fit_mdp`
+    settled: Settled | None = None  # values until the end, where the model has no horizon
 
     @property
     def key(self) -> Hashable:
@@ -83,9 +65,8 @@ class Direct:
         fitted = FittedModel(
             self.model, self.counts, self.pi_e, v, chain is not None, self.gamma, self.unseen, until_end=chain
         )
-        return Fit(
-            value, influence=DirectInfluence(FirstStates(v[0]), fitted.influence(self._start, summary.n))
-        )
+        (by_model,) = fitted.influences([self._start], summary.n)
+        return Fit(value, influence=Together((FirstStates(v[0]), by_model)))
 
     @cached_property
     def v(self) -> FloatArray:
@@ -113,11 +94,11 @@ class Direct:
         return direct_start(self.model, self.pi_e) if t == 0 else None
 
 
+@dataclass(frozen=True, eq=False)
 class DirectByRow:
     """DM where states are rows: the mean of V at the first row of each episode."""
 
-    def __init__(self, values: RowValues) -> None:
-        self.values = values
+    values: RowValues
 
     @property
     def key(self) -> Hashable:
@@ -131,9 +112,10 @@ class DirectByRow:
     def finish(self, summary: Episodes, weighted: bool) -> Fit:
         """The mean, and the influence of each episode on it."""
         start = self.values.start
-        own = OfEpisodes(start)
-        model = self.values.start_influence
-        return Fit(float(start.mean()), influence=own if model is None else Together((own, model)))
+        influence, by_model = OfEpisodes(start), self.values.start_influence
+        return Fit(
+            float(start.mean()), influence=influence if by_model is None else Together((influence, by_model))
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +126,7 @@ class Together:
 
     def __call__(self, block: Block) -> FloatArray:
         """(m,) of a block's episodes, up to a constant."""
-        return sum((one(block) for one in self.addends), start=np.zeros(block.n))
+        return sum((influence(block) for influence in self.addends), start=np.zeros(block.n))
 
 
 def direct_start(model: TabularMDP, pi_e: FloatArray) -> FloatArray:
@@ -154,29 +136,10 @@ def direct_start(model: TabularMDP, pi_e: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class FirstStates:
-    """Influence of the episodes of a block by their first states."""
+    """Influence of episodes by their first states."""
 
     values: FloatArray  # (S,) V_0
 
     def __call__(self, block: Block) -> FloatArray:
         """(m,) influence, up to a constant."""
-        log = block.log
-        found: FloatArray = self.values[log.states[log.offsets[block.rows]]]
-        return found
-
-
-@dataclass(frozen=True, eq=False)
-class DirectInfluence:
-    """Influence of the episodes of a block by their first states and by the model."""
-
-    first: FirstStates
-    model: ModelInfluence
-
-    @property
-    def addends(self) -> tuple[FirstStates, ModelInfluence]:
-        """What it is the sum of."""
-        return self.first, self.model
-
-    def __call__(self, block: Block) -> FloatArray:
-        """(m,) influence, up to a constant."""
-        return self.first(block) + self.model(block)
+        return self.values[block.log.states[block.log.offsets[block.rows]]]

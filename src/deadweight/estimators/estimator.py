@@ -1,25 +1,45 @@
-"""Estimator: what is estimated and how, as an object that goes wherever a name goes.
+"""Estimator: what is estimated and how, as an object that goes wherever a name goes; and the table of names.
 
 W normalises by the weights, S drops ratios, C- adds the correction. None of them is a class: the variants of
 an estimator share a scheme, which says which family of sums they need, and differ in three switches. So the
 relatives of an estimator are attributes of it, and a new estimator has them all by its terms alone.
+
+A name that is not in the table is looked for in the entry-point group `deadweight.estimators`, so that an
+installed package can add names for the library and the command line. Nothing is looked up before that.
+Families outside the default table are imported when they are built.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, partial
+from operator import attrgetter
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from deadweight.errors import OptionError
-from deadweight.estimators.product import Family, ProductFamily, TermMaker, Terms
-from deadweight.estimators.terms import MissingAdvantage
+from deadweight.errors import EstimationError, OptionError, UnknownEstimator, did_you_mean
+from deadweight.estimators.direct import Direct, DirectByRow
+from deadweight.estimators.product import (
+    Behaviour,
+    DoublyRobust,
+    Family,
+    Linear,
+    MissingAdvantage,
+    PerDecision,
+    ProductFamily,
+    TermMaker,
+    Terms,
+    WholeEpisode,
+)
+from deadweight.log.columns import require_labels
 from deadweight.question.question import Question, Values
 from deadweight.results.estimate import About, Estimate, Interval
 from deadweight.results.evaluation import Verdict
 from deadweight.sums.blocks import Field
 from deadweight.sums.weighting import Weighting
+from deadweight.typing import FloatArray
+from deadweight.values.model import FOLDS
 
 if TYPE_CHECKING:
     from deadweight.answers.answering import Answers
@@ -30,60 +50,54 @@ Build = Callable[[Question, Weighting, bool], Family]
 # An interval or a verdict by a rule of the estimator's own.
 IntervalRule = Callable[["Answers", "Plan", float], Interval]
 VerdictRule = Callable[[Estimate, "Estimate | float"], Verdict]
-Letters = tuple[bool, bool, bool]  # W, S, C-
+
+
+class Letters(NamedTuple):
+    """The letters before the name of a variant."""
+
+    weighted: bool = False  # W
+    state_based: bool = False  # S
+    corrected: bool = False  # C-
+
+
+PLAIN, W, S = Letters(), Letters(weighted=True), Letters(state_based=True)
+WS, CS, CWS = Letters(True, True), Letters(False, True, True), Letters(True, True, True)
 
 
 @dataclass(frozen=True, eq=False)
 class Scheme:
-    """What the variants of an estimator share.
+    """What the variants of an estimator share."""
 
-    Attributes:
-      name: of the plain variant.
-      build: the family of sums.
-      words: what it is.
-      product: weighs by products of ratios, so that an effective sample size exists.
-      whole_episode: weighs whole episodes, so that per-step conventions do not concern it.
-      contains_correction: holds the missing advantage inside, as doubly robust estimators do.
-      values: its action values, where it has them whatever `cross_fit` asks for.
-      naive: the average return of the log.
-      model: rests on the model alone.
-      mix: made of other estimates, without sums of its own.
-      baseline: shown first, beside the estimators proper.
-      letters: which of W, S and C- make sense.
-      names: those that are not the letters before the name.
-      rank: place among the estimators that a verdict may rest on, 0 first, for all variants or for each.
-      rank_alone: the same where the model does not fit the log.
-      interval, verdict: rules of its own.
-    """
-
-    name: str
+    name: str  # of the plain variant
     build: Build
-    words: str
-    product: bool = False
-    whole_episode: bool = False
-    contains_correction: bool = False
+    words: str  # what it is
+    product: bool = False  # weighs by products of ratios, so that an effective sample size exists
+    whole_episode: bool = False  # weighs whole episodes, so that per-step conventions do not concern it
+    contains_correction: bool = False  # holds the missing advantage, as doubly robust estimators do
+    # Its action values, where it has them whatever `cross_fit` asks for.
     values: Callable[[Question], Values[Field]] | None = None
-    naive: bool = False
-    model: bool = False
-    mix: bool = False
-    baseline: bool = False
-    letters: Letters = (False, False, False)
-    names: Mapping[Letters, str] = field(default_factory=dict)
+    naive: bool = False  # the average return of the log
+    model: bool = False  # rests on the model alone
+    mix: bool = False  # made of other estimates, without sums of its own
+    baseline: bool = False  # shown first, beside the estimators proper
+    letters: Letters = PLAIN  # which of W, S and C- make sense
+    names: Mapping[Letters, str] = field(default_factory=dict)  # that are not the letters before the name
+    # Place among the estimators that a verdict may rest on, 0 first, for all variants or for each; and where
+    # the model does not fit the log.
     rank: int | Mapping[Letters, int] | None = None
     rank_alone: Mapping[Letters, int] = field(default_factory=dict)
     interval: IntervalRule | None = None
     verdict: VerdictRule | None = None
 
-    def variant(self, letters: Letters = (False, False, False)) -> Estimator:
+    def variant(self, letters: Letters = PLAIN) -> Estimator:
         """The estimator with these letters."""
-        made = object.__new__(Estimator)
-        made.__dict__.update(scheme=self, letters=letters)
-        return made
+        estimator = object.__new__(Estimator)
+        estimator.__dict__.update(scheme=self, letters=letters)
+        return estimator
 
     def name_of(self, letters: Letters) -> str:
         """The name with these letters."""
-        weighted, state_based, corrected = letters
-        prefix = ("C-" if corrected else "") + ("W" if weighted else "") + ("S" if state_based else "")
+        prefix = "C-" * letters.corrected + "W" * letters.weighted + "S" * letters.state_based
         return self.names.get(letters, prefix + self.name)
 
 
@@ -111,7 +125,7 @@ class Estimator:
     A relative that makes no sense is None.
 
     Example:
-      >>> from deadweight.estimators.terms import PerDecision
+      >>> from deadweight.estimators.product import PerDecision
       >>> mine = Estimator("MINE", terms=PerDecision(), words="per-decision weights again")
       >>> mine.weighted.name, mine.state_based.corrected.name, mine.weighted.state_based.plain.name
       ('WMINE', 'C-SMINE', 'WMINE')
@@ -144,15 +158,15 @@ class Estimator:
         product = terms is not None
         self.scheme = Scheme(
             name,
-            _OfTerms(terms, whole_episode) if terms is not None else _OfFamily(family),
+            partial(_of_terms, terms, whole_episode) if product else partial(_of_family, family),
             words or name,
             product=product,
             whole_episode=whole_episode,
             contains_correction=contains_correction,
-            letters=(product, True, product and not contains_correction),
+            letters=Letters(product, True, product and not contains_correction),
             rank=rank,
         )
-        self.letters = (False, False, False)
+        self.letters = PLAIN
 
     @cached_property
     def name(self) -> str:
@@ -167,17 +181,17 @@ class Estimator:
     @property
     def is_weighted(self) -> bool:
         """Whether it is self-normalised (W)."""
-        return self.letters[0]
+        return self.letters.weighted
 
     @property
     def is_state_based(self) -> bool:
         """Whether it takes a drop (S)."""
-        return self.letters[1]
+        return self.letters.state_based
 
     @property
     def is_corrected(self) -> bool:
         """Whether it adds the missing advantage (C-)."""
-        return self.letters[2]
+        return self.letters.corrected
 
     @property
     def is_naive(self) -> bool:
@@ -222,7 +236,7 @@ class Estimator:
     @property
     def plain(self) -> Estimator:
         """The one without a drop."""
-        return self.scheme.variant((self.is_weighted, False, False))
+        return self.scheme.variant(Letters(self.is_weighted))
 
     @property
     def corrected(self) -> Estimator | None:
@@ -232,28 +246,23 @@ class Estimator:
     @property
     def uncorrected(self) -> Estimator:
         """The one whose bias is left."""
-        return self.scheme.variant((self.is_weighted, self.is_state_based, False))
+        return self.scheme.variant(self.letters._replace(corrected=False))
 
     @property
     def counterpart(self) -> Estimator | None:
         """The one that leans the other way, with a drop; None for what is no product."""
-        from deadweight.estimators.names import DOUBLY_ROBUST, PER_DECISION
-
         if not self.is_product:
             return None
         if self.contains_correction:
-            return PER_DECISION.variant((self.is_weighted, True, True))
-        return DOUBLY_ROBUST.variant((self.is_weighted, True, False))
+            return PER_DECISION.variant(Letters(self.is_weighted, True, True))
+        return DOUBLY_ROBUST.variant(Letters(self.is_weighted, True))
 
     @property
     def variants(self) -> Iterator[Estimator]:
         """All variants that make sense, the plain one first."""
-        for state_based in (False, True):
-            for corrected in (False, True) if state_based else (False,):
-                for weighted in (False, True):
-                    letters = (weighted, state_based, corrected)
-                    if self._makes_sense(letters):
-                        yield self.scheme.variant(letters)
+        for letters in (PLAIN, W, S, WS, CS, CWS):
+            if self._makes_sense(letters):
+                yield self.scheme.variant(letters)
 
     @cached_property
     def about(self) -> About:
@@ -262,11 +271,10 @@ class Estimator:
         kind = "baseline" if scheme.baseline else "mix" if scheme.mix else "plain"
         if self.is_state_based:
             kind = "corrected" if self.is_corrected else "state-based"
-        said = {"self-normalised": self.is_weighted, "states dropped": self.is_state_based}
-        said |= {"bias corrected": self.is_corrected}
+        said = zip(("self-normalised", "states dropped", "bias corrected"), self.letters, strict=True)
         return About(
             name=self.name,
-            words=", ".join([scheme.words, *(words for words, true in said.items() if true)]),
+            words=", ".join([scheme.words, *(words for words, holds in said if holds)]),
             kind=kind,
             family=self.plain.name,
             product=scheme.product,
@@ -281,12 +289,7 @@ class Estimator:
         return self.scheme.build(question, weighting, self.is_corrected)
 
     def _with(self, **changes: bool) -> Estimator | None:
-        weighted, state_based, corrected = self.letters
-        letters = (
-            changes.get("weighted", weighted),
-            changes.get("state_based", state_based),
-            changes.get("corrected", corrected),
-        )
+        letters = self.letters._replace(**changes)
         return self.scheme.variant(letters) if self._makes_sense(letters) else None
 
     def _makes_sense(self, letters: Letters) -> bool:
@@ -301,45 +304,328 @@ class Estimator:
         return hash((self.scheme, self.letters))
 
     def __bool__(self) -> bool:
-        # `if made.weighted` would always be true, and is never what was meant.
+        # `if estimator.weighted` would always be true, and is never what was meant.
         raise TypeError("An estimator is neither true nor false: ask for is_weighted, is_state_based, ...")
 
     def __repr__(self) -> str:
         return f"Estimator({self.name!r}: {self.about.words})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from deadweight.estimators.names import NAMED, estimator_of
-
         if NAMED.get(self.name) == self:
             return estimator_of, (self.name,)
-        return _restored, (self.scheme, self.letters)
+        return Scheme.variant, (self.scheme, self.letters)
 
 
-def _restored(scheme: Scheme, letters: Letters) -> Estimator:
-    return scheme.variant(letters)
+# --- The family of sums of each built-in estimator, from a question and its kept ratios
 
 
-@dataclass(frozen=True)
-class _OfTerms:
-    """The family of an estimator that is given by its terms."""
-
-    terms: Any
-    whole_episode: bool
-
-    def __call__(self, question: Question, weighting: Weighting, corrected: bool) -> Family:
-        makers: list[TermMaker] = [self.terms]
-        if corrected:
-            makers.append(MissingAdvantage(question.discounted(question.delta), question.gain))
-        finished = "absorb" if self.whole_episode else question.options.finished
-        return ProductFamily(makers, weighting, question.gamma, finished)
-
-
-@dataclass(frozen=True)
-class _OfFamily:
+def _of_family(family: Any, question: Question, weighting: Weighting, corrected: bool) -> Any:
     """The family of an estimator that is no product."""
+    return family(question, weighting)
 
-    family: Any
 
-    def __call__(self, question: Question, weighting: Weighting, corrected: bool) -> Family:
-        made: Family = self.family(question, weighting)
-        return made
+def _of_terms(
+    terms: Any, whole_episode: bool, question: Question, weighting: Weighting, corrected: bool
+) -> Family:
+    """The family of an estimator that is given by its terms."""
+    makers: list[TermMaker] = [terms, *_missing_advantage(question)] if corrected else [terms]
+    return ProductFamily(makers, weighting, question.gamma, _finished(question, whole_episode))
+
+
+def missing_advantage(question: Question, weighting: Weighting, whole_episode: bool) -> Family:
+    """m alone, minus the bias of the drop, by the conventions of the estimator that it belongs to."""
+    finished = _finished(question, whole_episode)
+    return ProductFamily(_missing_advantage(question), weighting, question.gamma, finished)
+
+
+def _missing_advantage(question: Question) -> list[TermMaker]:
+    return [MissingAdvantage(question.discounted(question.delta), question.gain)]
+
+
+def _finished(question: Question, whole_episode: bool) -> str:
+    # Per-step conventions are no matter where whole episodes are weighed.
+    return "absorb" if whole_episode else question.options.finished
+
+
+def of_other_episodes(question: Question) -> Values[Field]:
+    """Action values of models that have not seen the episodes that they serve."""
+    return question.cross_fitted(FOLDS)
+
+
+def _of_values(
+    maker: type[DoublyRobust],
+    values: Callable[[Question], Values[Field]],
+    question: Question,
+    weighting: Weighting,
+    corrected: bool,
+) -> Family:
+    """The family of DR or LIN, which need action values."""
+    name, finished = ("LIN", "absorb") if maker is Linear else ("DR", question.options.finished)
+    known = values(question)
+    terms = maker(question.discounted(known.q), question.discounted(known.v), question.pi_e(name))
+    return ProductFamily([terms], weighting, question.gamma, finished)
+
+
+def _window(length: int, question: Question, weighting: Weighting, corrected: bool) -> Family:
+    """Win_k without DM."""
+    from deadweight.estimators.windowed import model_steps, windowed
+
+    return windowed(question, model_steps(question), length)
+
+
+def _incremental(question: Question, weighting: Weighting, corrected: bool) -> Family:
+    """INCRIS."""
+    from deadweight.estimators.incremental import Incremental
+
+    asked = question.options
+    conventions = (asked.window, asked.variance, asked.ended_ratios, asked.finished)
+    return Incremental(weighting, question.gamma, question.horizon, *conventions)
+
+
+def _direct(question: Question, weighting: Weighting, corrected: bool) -> Family:
+    """DM."""
+    pi_e = question.pi_e("DM")
+    if question.row_values is not None:
+        return DirectByRow(question.row_values)
+    return question.made_once((Direct,), lambda: _of_model(question, pi_e))
+
+
+def _of_model(question: Question, pi_e: FloatArray) -> Direct:
+    counts = question.counts if question.options.model is None else None
+    solved = (question.model, pi_e, question.model_horizon, question.gamma)
+    return Direct(*solved, counts, question.options.unseen, question.settled)
+
+
+def _density_ratio(question: Question, weighting: Weighting, corrected: bool) -> Family:
+    """SDRE, in the form that fits how the episodes end."""
+    from deadweight.estimators.density_ratio import DensityRatio
+
+    require_labels(question.parts, "SDRE")
+    _refuse_cut_weights(question, "SDRE")
+    if question.discount < 1:
+        raise EstimationError(
+            "SDRE estimates an undiscounted average and needs gamma = 1; found gamma = "
+            f"{question.discount:g}.",
+            fix="Use gamma=1.0, or another estimator such as MIS or WPDIS.",
+        )
+    mode = question.options.mode
+    ended, n = question.terminated, question.n
+    if mode is None and 0 < ended < n:
+        raise EstimationError(
+            f"SDRE has one form for terminated and one for truncated episodes; this log has {ended} of the "
+            f"first and {n - ended} of the second kind.",
+            fix='Say which to use: mode="policy" counts steps; "published" and "corrected" do so too.',
+        )
+    if mode == "episodic" and ended < n:
+        raise EstimationError(
+            f'SDRE with mode="episodic" needs episodes that terminate; {n - ended} of {n} are truncated.',
+            fix='Use mode="policy", or leave mode out.',
+        )
+    renewal = mode in (None, "policy") and ended == n
+    return DensityRatio(weighting, question.horizon, mode or "policy", renewal)
+
+
+def _marginalised(name: str, question: Question, weighting: Weighting, corrected: bool) -> Family:
+    """MIS or, with pi_e as a table, TMIS."""
+    from deadweight.estimators.marginalised import Marginalised
+
+    _refuse_durations(question, name)
+    require_labels(question.parts, name)
+    pi_e = question.pi_e("TMIS") if name == "TMIS" else None
+    return Marginalised(weighting, question.gamma, pi_e, question.options.unseen_actions)
+
+
+def _conditional(question: Question, weighting: Weighting, corrected: bool) -> Family:
+    """CIS."""
+    from deadweight.estimators.marginalised import Conditional
+
+    if question.options.given != "return":
+        _refuse_durations(question, f"CIS given the {question.options.given}")
+    if question.options.given == "state":
+        require_labels(question.parts, "CIS given the state")
+    return Conditional(weighting, question.gamma, question.options.given)
+
+
+def _refuse_durations(question: Question, name: str) -> None:
+    """Refuse what takes all episodes of a state and a step together, whatever each of their rows counts."""
+    _refuse_cut_weights(question, name)
+    if question.by_duration:
+        raise EstimationError(
+            f"{name} puts together episodes that are in the same state at the same step, and with durations "
+            "they are not at the same time.",
+            fix="Use gamma=1.0, or another estimator such as WPDIS, WDR or DM.",
+        )
+
+
+def _refuse_cut_weights(question: Question, name: str) -> None:
+    """Refuse what takes steps together that do not count alike."""
+    if question.cut_weights is not None:
+        raise EstimationError(
+            f"{name} puts together steps of many episodes, and with cut_weights they do not count alike.",
+            fix="Leave cut_weights out, or use another estimator such as WPDIS, WDR or BLEND.",
+        )
+
+
+def _of_others(question: Question, weighting: Weighting, corrected: bool) -> Family:
+    """BLEND."""
+    raise EstimationError(
+        "BLEND is made of other estimates and has no sums of its own.",
+        fix='Ask for it by its name: estimate("BLEND", log, pi_e, pi_b).',
+    )
+
+
+def _behaviour(question: Question, weighting: Weighting, corrected: bool) -> Family:
+    """BEHAVIOUR."""
+    return Behaviour(question.gamma)
+
+
+# --- The table of names
+
+GROUP = "deadweight.estimators"
+# Which estimate the verdict rests on: corrected and state-based ones first, the naive average never.
+HEADLINES = (
+    *(("PDIS", CWS), ("IS", CWS), ("DR", WS), ("DR", W), ("PDIS", CS), ("IS", CS), ("DR", S), ("DR", PLAIN)),
+    *(("PDIS", WS), ("PDIS", W), ("IS", W)),
+)
+
+
+def _ranks(name: str) -> dict[Letters, int]:
+    return {letters: rank for rank, (family, letters) in enumerate(HEADLINES) if family == name}
+
+
+WHOLE_EPISODE = Scheme(
+    "IS",
+    partial(_of_terms, WholeEpisode(), True),
+    "whole-episode weights",
+    product=True,
+    whole_episode=True,
+    letters=CWS,
+    rank=_ranks("IS"),
+    rank_alone={W: 1, PLAIN: 3},
+)
+PER_DECISION = Scheme(
+    "PDIS",
+    partial(_of_terms, PerDecision(), False),
+    "per-decision weights",
+    product=True,
+    letters=CWS,
+    rank=_ranks("PDIS"),
+    rank_alone={W: 0, PLAIN: 2},
+)
+INCREMENTAL = Scheme("INCRIS", _incremental, "incremental weights", product=True, letters=WS)
+DOUBLY_ROBUST = Scheme(
+    "DR",
+    partial(_of_values, DoublyRobust, attrgetter("cross_fitted_values")),
+    "doubly robust",
+    product=True,
+    contains_correction=True,
+    letters=WS,
+    names={S: "DRSIS", WS: "WDRSIS"},
+    rank=_ranks("DR"),
+)
+DENSITY_RATIO = Scheme("SDRE", _density_ratio, "state density ratio", letters=S)
+MARGINALISED = Scheme("MIS", partial(_marginalised, "MIS"), "marginalised weights", letters=S)
+TABULAR_MARGINALISED = Scheme("TMIS", partial(_marginalised, "TMIS"), "marginalised, by table", letters=S)
+LINEAR = Scheme(
+    "LIN",
+    partial(_of_values, Linear, attrgetter("cross_fitted_values")),
+    "doubly robust, weights to first order",
+    contains_correction=True,
+)
+MODEL = Scheme("DM", _direct, "fitted model alone", baseline=True, model=True)
+CONDITIONAL = Scheme("CIS", _conditional, "conditional weights")
+# Before all others, with a model or without: it leaves out what does not fit.
+BLEND = Scheme("BLEND", _of_others, "mix of several estimates", mix=True, rank=-1, rank_alone={PLAIN: -1})
+# Parts of a blend that are in no table; windows are to be added to DM.
+CROSS_FITTED = Scheme(
+    "WDR cross-fitted",
+    partial(_of_values, DoublyRobust, of_other_episodes),
+    "doubly robust, models of other episodes",
+    product=True,
+    contains_correction=True,
+    values=of_other_episodes,
+    names={W: "WDR cross-fitted"},
+).variant(W)
+WINDOWS = tuple(
+    Scheme(
+        f"WIN{length}",
+        partial(_window, length),
+        f"doubly robust, the latest {length} ratios",
+        contains_correction=True,
+        values=attrgetter("values"),
+        names={W: f"WIN{length}"},
+    ).variant(W)
+    for length in (3, 2)
+)
+NAIVE = Scheme("BEHAVIOUR", _behaviour, "average return of the log", baseline=True, naive=True)
+
+
+def _table() -> Iterator[Estimator]:
+    for scheme in (WHOLE_EPISODE, PER_DECISION, INCREMENTAL, DOUBLY_ROBUST):
+        yield from (scheme.variant(letters) for letters in (PLAIN, W, S, WS))
+    for scheme in (DENSITY_RATIO, MARGINALISED, TABULAR_MARGINALISED):
+        yield from (scheme.variant(letters) for letters in (PLAIN, S))
+    for scheme in (WHOLE_EPISODE, PER_DECISION):
+        yield from (scheme.variant(letters) for letters in (CS, CWS))
+    yield from (scheme.variant() for scheme in (LINEAR, MODEL, CONDITIONAL, NAIVE))
+
+
+BUILT_IN: Mapping[str, Estimator] = MappingProxyType({estimator.name: estimator for estimator in _table()})
+ESTIMATORS: tuple[str, ...] = tuple(BUILT_IN)
+# With those that are made of others, and have no sums and no variants.
+NAMED: Mapping[str, Estimator] = MappingProxyType({**BUILT_IN, BLEND.name: BLEND.variant()})
+
+
+def estimator_of(given: str | Estimator) -> Estimator:
+    """The estimator of a name, an object as it is, or an error that says which name may have been meant."""
+    if isinstance(given, Estimator):
+        return given
+    if isinstance(given, str):
+        estimator = NAMED[given] if given in NAMED else _installed(given)
+        if estimator is not None:
+            return estimator
+    else:
+        raise UnknownEstimator(
+            f"Expected the name of an estimator; found {type(given).__name__}.",
+            fix='Names are text. In estimate the name comes first: estimate("WPDIS", log, pi_e).',
+        )
+    known = [*NAMED, *(name for name, _ in _entry_points())]
+    raise UnknownEstimator(
+        f"There is no estimator {given!r}.{did_you_mean(str(given), known)}",
+        fix=f"Estimators are: {', '.join(known)}.",
+    )
+
+
+def _entry_points() -> Iterable[tuple[str, Any]]:
+    from importlib.metadata import entry_points
+
+    return [(point.name, point) for point in entry_points(group=GROUP)]
+
+
+def _installed(name: str) -> Estimator | None:
+    """The estimator of an installed package by this name, or the variant of one."""
+    points = _entry_points()
+    # The name itself first: another package is loaded only if it may have a variant of this name.
+    for entry, point in sorted(points, key=lambda pair: pair[0] != name):
+        if entry != name and not name.endswith(entry):
+            continue
+        for variant in _loaded(entry, point).variants:
+            if name in (variant.name, entry):
+                return variant
+    return None
+
+
+def _loaded(name: str, point: Any) -> Estimator:
+    try:
+        loaded = point.load()
+    except Exception as error:
+        raise UnknownEstimator(
+            f"The estimator {name} of the entry point {point.value!r} cannot be loaded: {error}.",
+            fix="Mend or remove the package that it comes from.",
+        ) from error
+    if not isinstance(loaded, Estimator):
+        raise UnknownEstimator(
+            f"The entry point {name} = {point.value!r} must be an Estimator; found {type(loaded).__name__}.",
+            fix="Point it at an object made by deadweight.Estimator.",
+        )
+    return loaded

@@ -118,7 +118,8 @@ class Incremental:
         if inside is not None:
             counted = inside.sum(axis=0, dtype=np.float64)
         mean_x, mean_a, squares_x, product_ax, sum_b = moments
-        return WindowSums(block.n, mean_x, mean_a, squares_x, product_ax, sum_b, _rows(counted, self.window))
+        counts = np.broadcast_to(counted, (self.window, columns)).copy()
+        return WindowSums(block.n, mean_x, mean_a, squares_x, product_ax, sum_b, counts)
 
     def finish(self, summary: WindowSums, weighted: bool) -> Fit:
         """Choose a window for each step, and add the steps up."""
@@ -163,8 +164,7 @@ class Incremental:
             criterion = summary.squares_x / n / per + covariance
             size = criterion + np.square(summary.mean_x) / per  # of the numbers that were subtracted
         criterion = np.where(np.isnan(criterion), np.inf, criterion)
-        chosen: IntArray = (criterion <= criterion.min(axis=0) + TIE * np.nan_to_num(size)).argmax(axis=0)
-        return chosen
+        return np.asarray((criterion <= criterion.min(axis=0) + TIE * np.nan_to_num(size)).argmax(axis=0))
 
     def _ratios(self, block: Block) -> _Ratios:
         """The ratios of a block until every window lies behind the end of all its episodes."""
@@ -182,10 +182,10 @@ class Incremental:
         inside = np.ones((block.n, columns)) if members is None else _padded(members, columns, False)
         result: FloatArray = np.add.reduce(inside * survival[:columns], axis=1)
         for row, steps, _, b in ratios.windows(self.window):
-            own = np.flatnonzero(chosen[steps] == row)
-            at = own + steps.start
+            picked = np.flatnonzero(chosen[steps] == row)
+            at = picked + steps.start
             values = rewards[:, at] * slope[at] - inside[:, at] * pull[at]
-            result += np.add.reduce(b[:, own] * values, axis=1)
+            result += np.add.reduce(b[:, picked] * values, axis=1)
         if members is None:  # past the last column X = 0 and B = 1
             result -= pull[columns:].sum()
         return result
@@ -195,9 +195,9 @@ def _moments(a: FloatArray, b: FloatArray, rewards: FloatArray, inside: BoolArra
     """(5, steps) moments of one window at some steps: means of X and A, squares of X, products, sum of B."""
     by_step = (a.T, b.T, rewards.T)
     if kernel.KERNEL is not None and inside is None and all(map(kernel.readable, by_step)):
-        found = np.empty(5 * rewards.shape[1])
-        kernel.KERNEL.windows(*(cells.reshape(-1) for cells in by_step), len(rewards), found)
-        return found.reshape(-1, 5).T
+        moments = np.empty(5 * rewards.shape[1])
+        kernel.KERNEL.windows(*(cells.reshape(-1) for cells in by_step), len(rewards), moments)
+        return moments.reshape(-1, 5).T
     n = len(rewards)
     x = b * rewards
     mean_x = np.add.reduce(x, axis=0) / n
@@ -268,7 +268,3 @@ def _padded(cells: AnyArray, columns: int, fill: float) -> AnyArray:
     if extra <= 0:
         return cells
     return np.concatenate([cells, np.full((len(cells), extra), fill, dtype=cells.dtype)], axis=1)
-
-
-def _rows(column: FloatArray, count: int) -> FloatArray:
-    return np.broadcast_to(column, (count, len(column))).copy()

@@ -1,4 +1,10 @@
-"""The full influence of an episode: on the sums of an estimate, and on the model whose values it uses."""
+"""The full influence of an episode: on the sums of an estimate, and on the model whose values it uses.
+
+A product estimator is linear in Q: a term weighs minus Q_t(s, a) of the step, or a fixed mean over actions of
+Q_t(s, .), such as V_t(s) or the advantage of a dropped step. The derivative of the estimate by Q, its
+*start*, is therefore the sum of the weights of all cells with the same step, state and action, over the
+normaliser of the term. Sums merge; `deadweight.values.model_influence` pushes the start through the model.
+"""
 
 from __future__ import annotations
 
@@ -9,51 +15,14 @@ from typing import Any, Protocol, TypeGuard
 import numpy as np
 
 from deadweight.estimators.direct import Together
-from deadweight.estimators.product import Family, Normalised, ProductFamily, ProductSums
+from deadweight.estimators.product import Cells, Family, Normalised, ProductFamily, ProductSums, QUse
 from deadweight.question.question import Values
 from deadweight.sums.blocks import Block, Field, Folds, powers
-from deadweight.sums.running import Running, scale
+from deadweight.sums.running import scale
 from deadweight.sums.summaries import ColumnSums, common_shift, common_unit
 from deadweight.sums.weighting import WeightedBlock
 from deadweight.tools.arithmetic import sums_by
-from deadweight.typing import BoolArray, FloatArray, IntArray
-
-# --------------------------------------------------------------------------------------------------------
-# Starts: the derivative of an estimate by the action values that it uses, as sums over episodes.
-#
-# A product estimator is linear in Q: a term weighs minus Q_t(s, a) of the step, or a fixed mean over actions
-# of Q_t(s, .), such as V_t(s) or the advantage of a dropped step. The derivative is therefore the sum of the
-# weights of all cells with the same step, state and action, over the normaliser of the term; sums merge, and
-# `model_influence.py` does the rest.
-
-
-@dataclass(frozen=True, eq=False)
-class QUse:
-    """One way in which the terms of a group use the action values.
-
-    Attributes:
-      group: which group of terms of the maker, by number.
-      along: (S, A) the term adds sum_a along(s, a) Q_t(s, a); None: it subtracts Q_t(s, a) itself.
-      later: Q of the next step instead, times gamma.
-    """
-
-    group: int
-    along: FloatArray | None = None
-    later: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class Cells:
-    """The cells of a block in which a use happens: weights (m, C), state or pair (m, C), where."""
-
-    weights: Running
-    index: IntArray
-    where: BoolArray | None
-
-    def times(self, discount: FloatArray) -> Cells:
-        """The same with weights times the discount of each row."""
-        weights = Running(self.weights.values * discount, self.weights.exponents)
-        return Cells(weights, self.index, self.where)
+from deadweight.typing import FloatArray, IntArray
 
 
 class UsesQ(Protocol):
@@ -83,8 +52,7 @@ class SumsStarts(Protocol):
 
 
 # There are hundreds of makers, and looking for a method is far quicker than `isinstance` of a protocol.
-def uses_q(maker: object) -> TypeGuard[UsesQ]:
-    """Whether a maker's terms use action values."""
+def _uses_q(maker: object) -> TypeGuard[UsesQ]:
     return hasattr(maker, "used") and hasattr(maker, "uses")
 
 
@@ -104,24 +72,17 @@ class StartSums:
     column: IntArray | None = None  # (places,)
 
     @classmethod
-    def of_rows(cls, cells: Cells, column: IntArray) -> StartSums:
-        """Of a block in which each place has a step of its own."""
-        weights = cells.weights.among(cells.where)
-        shift = common_shift(weights)
-        w = weights.relative_to(shift)
-        index = cells.index if cells.where is None else np.where(cells.where, cells.index, 0)
-        return cls(shift, sums_by(index.ravel(), w.ravel(), len(column)), column)
-
-    @classmethod
-    def of(cls, cells: Cells, places: int) -> StartSums:
-        """Of a block."""
+    def of(cls, cells: Cells, places: int, column: IntArray | None = None) -> StartSums:
+        """The sums of a block; `column` where each place has a step of its own."""
         weights = cells.weights.among(cells.where)
         shift = common_shift(weights)
         w = weights.relative_to(shift)
         columns = w.shape[1]
-        index = cells.index + np.arange(columns) * places
+        index = cells.index if column is not None else cells.index + np.arange(columns) * places
         if cells.where is not None:
             index = np.where(cells.where, index, 0)
+        if column is not None:
+            return cls(shift, sums_by(index.ravel(), w.ravel(), places), column)
         # Transposed, so that matrices that lie step by step are read in the order of memory.
         sums = sums_by(index.T.ravel(), w.T.ravel(), columns * places)
         return cls(shift, sums.reshape(columns, places))
@@ -155,24 +116,14 @@ class Starts:
         return Starts(tuple(a.merge(b) for a, b in zip(self.tables, other.tables, strict=True)))
 
 
+@dataclass(frozen=True, eq=False)
 class StartFamily:
-    """The starts of a product estimator.
+    """The starts of a product estimator."""
 
-    Args:
-      family: the estimator.
-      shape: (S, A).
-      folds: of a cross-fitted model; None where there is one model.
-      times: (S,) the only step of each state, where rows are states; None: any state may be at any step.
-    """
-
-    def __init__(
-        self,
-        family: ProductFamily,
-        shape: tuple[int, ...],
-        folds: Folds | None = None,
-        times: IntArray | None = None,
-    ) -> None:
-        self.family, self.shape, self.folds, self.times = family, shape, folds, times
+    family: ProductFamily
+    shape: tuple[int, ...]  # (S, A)
+    folds: Folds | None = None  # of a cross-fitted model; None where there is one model
+    times: IntArray | None = None  # (S,) the only step of each state, where rows are states; None: any step
 
     @property
     def key(self) -> Hashable:
@@ -187,25 +138,22 @@ class StartFamily:
         tables: list[StartSums] = []
         weighted = self.family.weighting.on(block)
         for maker in self.family.makers:
-            if not uses_q(maker):
+            if not _uses_q(maker):
                 continue
             walked = maker.start_sums(block) if _sums_starts(maker) and self.folds is None else None
             if walked is not None:
                 tables += walked
                 continue
-            cells = maker.used(weighted)
-            for use, found in zip(maker.uses, cells, strict=True):
+            for use, used in zip(maker.uses, maker.used(weighted), strict=True):
                 places = n_states * n_actions if use.along is None else n_states
                 if block.before is not None:
-                    found = found.times(block.before)
+                    used = used.times(block.before)
                 if block.during is not None and use.later:
-                    found = found.times(block.during)
+                    used = used.times(block.during)
                 if fold_of is not None:
-                    found = Cells(found.weights, found.index + fold_of * places, found.where)
-                if self.times is None:
-                    tables.append(StartSums.of(found, count * places))
-                else:
-                    tables.append(StartSums.of_rows(found, np.repeat(self.times, places // n_states)))
+                    used = Cells(used.weights, used.index + fold_of * places, used.where)
+                column = None if self.times is None else np.repeat(self.times, places // n_states)
+                tables.append(StartSums.of(used, count * places if column is None else places, column))
         return Starts(tuple(tables))
 
     def finish(
@@ -218,7 +166,7 @@ class StartFamily:
         family, tables = self.family, list(starts.tables)
         end, parts = len(sums.groups), []
         for maker in reversed(family.makers):
-            if not uses_q(maker):
+            if not _uses_q(maker):
                 break  # makers that use Q come last
             end -= maker.n_groups
             for use in reversed(maker.uses):
@@ -259,11 +207,7 @@ class Start:
     """start_t(s, a) of one model."""
 
     def __init__(
-        self,
-        parts: Sequence[tuple[QUse, FloatArray, FloatArray | None]],
-        fold: int,
-        folds: int,
-        gamma: float,
+        self, parts: Sequence[tuple[QUse, FloatArray, FloatArray | None]], fold: int, folds: int, gamma: float
     ) -> None:
         self._parts, self._gamma = [], gamma
         for use, table, factor in parts:
@@ -277,30 +221,27 @@ class Start:
             at = t - use.later
             if not 0 <= at < len(table):
                 continue
-            one = self._one(use, table[at] if factor is None else table[at] * factor[at])
-            total = one if total is None else total + one
+            part = self._part(use, table[at] if factor is None else table[at] * factor[at])
+            total = part if total is None else total + part
         return total
 
     def total(self, steps: int) -> FloatArray | None:
         """(S * A,) the sum over the first steps; None where it is zero."""
         total: FloatArray | None = None
         for use, table, factor in self._parts:
-            some = slice(max(0, steps - use.later))
+            first = table[: max(0, steps - use.later)]
             weights = (
-                table[some].sum(axis=0) if factor is None else np.einsum("c,cp->p", factor[some], table[some])
+                first.sum(axis=0) if factor is None else np.einsum("c,cp->p", factor[: len(first)], first)
             )
-            one = self._one(use, weights)
-            total = one if total is None else total + one
+            part = self._part(use, weights)
+            total = part if total is None else total + part
         return total
 
-    def _one(self, use: QUse, weights: FloatArray) -> FloatArray:
+    def _part(self, use: QUse, weights: FloatArray) -> FloatArray:
         if use.along is None:
             return -weights
-        one: FloatArray = ((self._gamma if use.later else 1.0) * weights[:, None] * use.along).ravel()
-        return one
+        return np.ravel((self._gamma if use.later else 1.0) * weights[:, None] * use.along)
 
-
-# --------------------------------------------------------------------------------------------------------
 
 Influence = Callable[[Block], FloatArray]
 
@@ -314,51 +255,34 @@ def starts_of(family: Family, values: Values[Field], shape: tuple[int, int]) -> 
     """What is to be summed for the influence of the model, of (S, A) pairs; None where none is fitted."""
     if not values.fits or not isinstance(family, ProductFamily):
         return None
-    if not any(uses_q(maker) for maker in family.makers):
+    if not any(_uses_q(maker) for maker in family.makers):
         return None
     return StartFamily(family, shape, values.folds, values.times)
 
 
 @dataclass(frozen=True, eq=False)
 class WithModel:
-    """What the influence of one estimate is made of.
+    """What the influence of one estimate is made of."""
 
-    Attributes:
-      own: the influence on the estimate with the model as it is.
-      sums: behind the estimate.
-      weighted: whether it is self-normalised.
-      starts: the family of its starts, with their sums.
-      fits: the models, `FittedModel` or `RowValues`.
-    """
-
-    own: Influence
-    sums: ProductSums
-    weighted: bool
-    starts: tuple[StartFamily, Starts]
-    fits: Sequence[Any]
+    own: Influence  # the influence on the estimate with the model as it is
+    sums: ProductSums  # behind the estimate
+    weighted: bool  # whether it is self-normalised
+    starts: tuple[StartFamily, Starts]  # the family of its starts, with their sums
+    fits: Sequence[Any]  # the models, `FittedModel` or `RowValues`
 
 
 def full_influences(estimates: Sequence[WithModel]) -> list[Influence]:
     """The influences on some estimates and on their models; each model is gone through once."""
-    parts: list[list[Influence]] = [[one.own] for one in estimates]
+    parts: list[list[Influence]] = [[estimate.own] for estimate in estimates]
     by_model: dict[Any, list[tuple[int, Any]]] = {}
-    for number, one in enumerate(estimates):
-        family, found = one.starts
-        for fitted, start in zip(one.fits, family.finish(found, one.sums, one.weighted), strict=True):
+    for number, estimate in enumerate(estimates):
+        family, sums = estimate.starts
+        starts = family.finish(sums, estimate.sums, estimate.weighted)
+        for fitted, start in zip(estimate.fits, starts, strict=True):
             by_model.setdefault(fitted, []).append((number, start))
-    for fitted, some in by_model.items():
-        n, starts = estimates[some[0][0]].sums.plain.n, [start for _, start in some]
-        for (number, _), influence in zip(some, fitted.influences(starts, n), strict=True):
+    for fitted, numbered in by_model.items():
+        n = estimates[numbered[0][0]].sums.plain.n
+        influences = fitted.influences([start for _, start in numbered], n)
+        for (number, _), influence in zip(numbered, influences, strict=True):
             parts[number].append(influence)
-    return [Together(tuple(some)) for some in parts]
-
-
-def full_influence(
-    own: Influence,
-    sums: ProductSums,
-    weighted: bool,
-    starts: tuple[StartFamily, Starts],
-    fits: Sequence[Any],
-) -> Influence:
-    """The same on one estimate; see `WithModel`."""
-    return full_influences([WithModel(own, sums, weighted, starts, fits)])[0]
+    return [Together(tuple(addends)) for addends in parts]

@@ -8,6 +8,16 @@ State marginals are propagated step by step, so that no product of ratios is eve
 (Xie, Ma & Wang, 2019). Tabular MIS (Yin & Wang, 2020) is the same recursion with the ratio to what the
 behaviour policy was *seen* to do at time t, pi_e(a|s) n_t(s) / n_t(s, a); on dropped states actions are
 pooled, which is ratio 1.
+
+Conditional importance sampling (CIS; Rowland et al., 2020) replaces the weight by its mean given less than
+the whole past:
+
+.. math:: \hat G = \frac1n \sum_i \sum_t \gamma^t r_t \, E[\rho_{1:t} \mid \phi_t]
+
+Given the state: r_t rho_t E[rho_{1:t-1} | s_t] by means over all visits of (t, s), which is marginalised
+importance sampling without propagation. Given the reward, E[rho_{1:t} | r_t] by means over equal rewards of
+step t; given the return, G E[rho_{1:H} | G]. With bins of one value the last two are PDIS and IS again, which
+is a good test and no reason to use them.
 """
 
 from __future__ import annotations
@@ -21,7 +31,7 @@ import numpy as np
 
 from deadweight.estimators.product import Fit
 from deadweight.sums.blocks import Block
-from deadweight.sums.summaries import KeyedSums
+from deadweight.sums.summaries import Added, KeyedSums
 from deadweight.sums.weighting import Weighting
 from deadweight.tools.arithmetic import divide, sums_by
 from deadweight.typing import AnyArray, FloatArray, IntArray
@@ -29,22 +39,13 @@ from deadweight.values.model import successors
 
 
 @dataclass(frozen=True, eq=False)
-class MarginalSums:
+class MarginalSums(Added):
     """Sums by (t, s, a'), where a' is the action or, for tabular MIS on dropped states, "any"."""
 
     n: int
     cells: KeyedSums  # number, sum of k r, number of steps whose successor is known
     moves: KeyedSums  # key (t, s, a', s'): sum of k
     starts: KeyedSums  # key s: number
-
-    def merge(self, other: MarginalSums) -> MarginalSums:
-        """Both together."""
-        return MarginalSums(
-            self.n + other.n,
-            self.cells.merge(other.cells),
-            self.moves.merge(other.moves),
-            self.starts.merge(other.starts),
-        )
 
 
 class Marginalised:
@@ -134,9 +135,9 @@ class _Chain:
 
         cell = np.searchsorted(self.cells, sums.moves.keys // family.n_states)
         target = (times[self.node_of[cell]] + 1) * family.n_states + sums.moves.keys % family.n_states
-        found = np.minimum(np.searchsorted(self.nodes, target), len(self.nodes) - 1)
-        goes_on = self.nodes[found] == target  # a logged successor that no episode goes on from is lost
-        cell, to, moved = cell[goes_on], found[goes_on], sums.moves.sums[0][goes_on]
+        node = np.minimum(np.searchsorted(self.nodes, target), len(self.nodes) - 1)
+        goes_on = self.nodes[node] == target  # a logged successor that no episode goes on from is lost
+        cell, to, moved = cell[goes_on], node[goes_on], sums.moves.sums[0][goes_on]
         source, flow = self.node_of[cell], moved * self.move_scale[cell]
         r = sums_by(self.node_of, rewards * self.reward_scale, size=len(self.nodes))
 
@@ -152,9 +153,9 @@ class _Chain:
 
         # What a step is compared with in its influence: the cell's own mean, or for MIS the node's.
         carried = sums_by(cell, moved * self.v[to], size=len(self.cells))
-        own = self.node_of if family.tabular is None else np.arange(len(self.cells))
-        self.mean_reward = _mean(rewards, number, own)
-        self.mean_carried = _mean(carried, known, own)
+        group = self.node_of if family.tabular is None else np.arange(len(self.cells))
+        self.mean_reward = _mean(rewards, number, group)
+        self.mean_carried = _mean(carried, known, group)
         self.reward_shift = self._shift(rewards * self.reward_scale, number)
         self.carried_shift = self._shift(carried * self.move_scale, known)
 
@@ -174,8 +175,8 @@ class _Chain:
             mass = np.ones_like(mass)
         # Of a node's visits the pooled ones count as they are, the others by pi_e within their own share.
         kept = sums_by(self.node_of, number * ~pooled)[self.node_of]
-        own = divide(divide(kept, visits) * pi, number * mass)
-        return np.where(pooled, divide(1.0, visits), own), flags
+        scales = divide(divide(kept, visits) * pi, number * mass)
+        return np.where(pooled, divide(1.0, visits), scales), flags
 
     def _shift(self, part: FloatArray, number: FloatArray) -> FloatArray:
         """What one more visit of a cell moves by changing the share of dropped visits in its node.
@@ -198,24 +199,22 @@ class _Chain:
         node = self.node_of[cell]
         after = successors(block, family.n_states)
         target = (block.times + 1) * family.n_states + after
-        found = np.minimum(np.searchsorted(self.nodes, target), len(self.nodes) - 1)
-        goes_on = (after >= 0) & (after < family.n_states) & (self.nodes[found] == target)
-        v_tp1 = np.where(goes_on, self.v[found], 0.0)
+        to = np.minimum(np.searchsorted(self.nodes, target), len(self.nodes) - 1)
+        goes_on = (after >= 0) & (after < family.n_states) & (self.nodes[to] == target)
+        v_tp1 = np.where(goes_on, self.v[to], 0.0)
         ratio = family._ratios(block)
         with np.errstate(over="ignore", invalid="ignore"):
             change = self.reward_scale[cell] * (ratio * block.rewards - self.mean_reward[cell])
             change += self.reward_shift[cell]
-            moved = (
-                self.move_scale[cell] * (ratio * v_tp1 - self.mean_carried[cell]) + self.carried_shift[cell]
-            )
+            carried = ratio * v_tp1 - self.mean_carried[cell]
+            moved = self.move_scale[cell] * carried + self.carried_shift[cell]
             change += family.gamma * np.where(after >= 0, moved, 0.0)
             change *= self.n * self.discount[node] * self.d[node]
         if block.alive is not None:
             change = np.where(block.alive, change, 0.0)
         first = np.searchsorted(self.nodes, block.states[:, 0])
         with np.errstate(invalid="ignore"):
-            result: FloatArray = self.v[first] + np.add.reduce(change, axis=1)
-        return result
+            return np.asarray(self.v[first] + np.add.reduce(change, axis=1))
 
 
 def _mean(sums: FloatArray, number: FloatArray, group: IntArray) -> FloatArray:
@@ -223,27 +222,12 @@ def _mean(sums: FloatArray, number: FloatArray, group: IntArray) -> FloatArray:
     return divide(sums_by(group, sums)[group], sums_by(group, number)[group])
 
 
-# --------------------------------------------------------------------------------------------------------
-# Conditional importance sampling (CIS): the weight replaced by its mean given less than the whole past.
-#
-# .. math:: \hat G = \frac1n \sum_i \sum_t \gamma^t r_t \, E[\rho_{1:t} \mid \phi_t]
-#
-# Given the state: r_t rho_t E[rho_{1:t-1} | s_t] by means over all visits of (t, s), which is marginalised
-# importance sampling without propagation. Given the reward, E[rho_{1:t} | r_t] by means over equal rewards of
-# step t; given the return, G E[rho_{1:H} | G]. With bins of one value the last two are PDIS and IS again,
-# which is a good test and no reason to use them. Rowland et al. (2020).
-
-
 @dataclass(frozen=True, eq=False)
-class ConditionalSums:
+class ConditionalSums(Added):
     """Per condition: visits, sum of weights, sum of what they weigh."""
 
     n: int
     sums: KeyedSums
-
-    def merge(self, other: ConditionalSums) -> ConditionalSums:
-        """Both together."""
-        return ConditionalSums(self.n + other.n, self.sums.merge(other.sums))
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,11 +239,13 @@ class _Cells:
     values: FloatArray  # (m, C), discounted; zero on padding
 
 
+@dataclass(frozen=True, eq=False)
 class Conditional:
     """CIS given the "state", the "reward" or the "return"."""
 
-    def __init__(self, weighting: Weighting, gamma: float, given: str = "state") -> None:
-        self.weighting, self.gamma, self.given = weighting, gamma, given
+    weighting: Weighting
+    gamma: float
+    given: str = "state"
 
     @property
     def key(self) -> Hashable:
@@ -295,8 +281,7 @@ class Conditional:
             both = cells.values * w + y * (cells.weights - w)
             if block.alive is not None and self.given != "return":
                 both = np.where(block.alive, both, 0.0)
-            total: FloatArray = np.add.reduce(both, axis=1)
-        return total
+            return np.asarray(np.add.reduce(both, axis=1))
 
     def _cells(self, block: Block) -> _Cells:
         weighted = self.weighting.on(block)
@@ -309,9 +294,5 @@ class Conditional:
         if self.given == "reward":
             # A complex number sorts and compares as the pair (t, r).
             return _Cells(block.times + 1j * block.rewards, weights.linear(), rewards)
-        before = weights.lagged.linear()[:, :-1]
-        return _Cells(
-            block.times * self.weighting.pair.n_states + block.states,
-            before,
-            rewards * weighted.kept,
-        )
+        at = block.times * self.weighting.pair.n_states + block.states
+        return _Cells(at, weights.lagged.linear()[:, :-1], rewards * weighted.kept)

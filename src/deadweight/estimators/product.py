@@ -1,12 +1,14 @@
 r"""Estimators that weigh by products of ratios: one engine for IS, PDIS, DR and their variants.
 
-Such an estimator is a list of *terms*, each a weight and a value for every episode:
+A family sums the blocks of a log and makes a fit of the sums. The sums of a product estimator are those of
+its *terms*, each a weight and a value for every episode:
 
 .. math:: \hat G = \sum_c \gamma_c \, \frac{1}{N_c} \sum_i w_{ic} \, y_{ic}
 
 IS has one term (the whole weight, the return), PDIS one a step, DR two a step. The prefix W only changes
 the normaliser N_c from n to the sum of the weights; the prefix S only changes the ratios in the weights;
-a correction only adds terms. A new estimator of this kind is a function that returns terms.
+a correction only adds terms. So the variants of an estimator share one family and one pass over the data, and
+a new estimator of this kind is a function that returns terms.
 """
 
 from __future__ import annotations
@@ -17,42 +19,30 @@ from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 
-from deadweight.sums.blocks import Block, discounted_sum, discounts
+from deadweight.sums.blocks import Block, Field, Table, discounted_sum, discounts
 from deadweight.sums.running import Running, discounted, times
 from deadweight.sums.summaries import ColumnSums, Moments
 from deadweight.sums.weighting import Walk, WeightedBlock, Weighting
 from deadweight.tools.arithmetic import Key, once
-from deadweight.typing import BoolArray, FloatArray
-
-# --------------------------------------------------------------------------------------------------------
-# What an estimator is here: a family that sums blocks, and a fit made from the sums.
-#
-# A family knows how to summarise a block; the plain, the weighted (W) and the state-based (S) variants differ
-# only in the normaliser and in the ratios, so several names share one family and one pass over the data.
+from deadweight.typing import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """What a family makes of its sums, before labels and an interval are added.
+    """An estimate from the sums of a family, before labels and an interval are added.
 
-    Attributes:
-      value: the estimate.
-      influence: per-episode influence of a block's episodes, up to a constant; its standard error is that of
-        the estimate. None where nobody needs it, since `std_error` is known.
-      std_error: the standard error, where the first pass gives it.
-      flags: codes of what a reader must know.
-      details: by-products worth showing, such as the windows that INCRIS chose.
+    The influence is that of a block's episodes, up to a constant; its standard error is that of the estimate.
     """
 
     value: float
-    influence: Callable[[Block], FloatArray] | None = None
-    std_error: float | None = None
-    flags: tuple[str, ...] = ()
-    details: dict[str, Any] = field(default_factory=dict)
+    influence: Callable[[Block], FloatArray] | None = None  # None where `std_error` is known
+    std_error: float | None = None  # where the first pass gives it
+    flags: tuple[str, ...] = ()  # codes of what a reader must know
+    details: dict[str, Any] = field(default_factory=dict)  # by-products, such as the windows of INCRIS
 
 
 class Summed(Protocol):
-    """Something to sum over a log."""
+    """A sum over a log."""
 
     @property
     def key(self) -> Hashable:
@@ -70,9 +60,6 @@ class Family(Summed, Protocol):
     def finish(self, summary: Any, weighted: bool) -> Fit:
         """The estimate from the sums of the whole log, self-normalised if `weighted`."""
         ...
-
-
-# --------------------------------------------------------------------------------------------------------
 
 
 class Group(Protocol):
@@ -113,12 +100,12 @@ class Terms:
         gamma = gamma if self.per_step else 1.0
         if self.weights.exponents is not None:
             with np.errstate(over="ignore", invalid="ignore"):  # too large a sum is flagged in `finish`
-                total: FloatArray = np.add.reduce(times(discounted(self.weights, gamma), self.values), axis=1)
-            return total
+                products = times(discounted(self.weights, gamma), self.values)
+                return np.asarray(np.add.reduce(products, axis=1))
         if gamma != 1.0:
             return discounted_sum(self.weights.values * self.values, gamma)
-        total = np.einsum("ij,ij->i", self.weights.values, self.values)  # without a matrix of products
-        return total
+        # Without a matrix of products.
+        return np.asarray(np.einsum("ij,ij->i", self.weights.values, self.values))
 
     def influence(self, on: Normalised) -> FloatArray:
         """(m,) influence of the episodes on the self-normalised sum, up to a constant."""
@@ -227,7 +214,7 @@ class ProductFamily:
         return [group for maker in self.makers for group in maker(weighted, self.gamma, self.finished)]
 
     def groups(self, block: Block) -> list[Group]:
-        """The same as something to sum: from a walk where a maker can use one, which is faster."""
+        """These groups, to be summed: from a walk where a maker can use one, which is faster."""
         weighted, walk = self.weighting.on(block), None
         if self.finished == "absorb" and any(self._walkers):
             walk = weighted.walk(self.gamma)
@@ -277,9 +264,9 @@ class SelfNormalised:
 
     def summarise(self, block: Block) -> ProductSums:
         """The sums of a block."""
-        own = [maker.summed(block) for maker in self.family.makers if _sums_itself(maker)]
-        if len(own) == len(self.family.makers) and all(one is not None for one in own):
-            groups = tuple(one for one in own if one is not None)
+        walked = [maker.summed(block) if _sums_itself(maker) else None for maker in self.family.makers]
+        groups = tuple(sums for sums in walked if sums is not None)
+        if len(groups) == len(walked):
             return ProductSums(groups, Moments(block.n, np.nan, np.nan))
         return self.family.summarise(block)
 
@@ -295,13 +282,13 @@ class ProductInfluence:
         """(m,) influence, up to a constant."""
         maker = self.family.makers[0]
         if len(self.family.makers) == 1 and _sums_itself(maker):
-            own = maker.influence(block, self.groups[0])
-            if own is not None:
-                return own
+            walked = maker.influence(block, self.groups[0])
+            if walked is not None:
+                return walked
         in_range = all(group.in_range for group in self.groups)
         terms = self.family.groups(block) if in_range else self.family.terms(block)
         pairs = zip(self.groups, terms, strict=True)
-        return sum((some.influence(group) for group, some in pairs), start=np.zeros(block.n))
+        return sum((group.influence(on) for on, group in pairs), start=np.zeros(block.n))
 
 
 class Normalised:
@@ -363,3 +350,239 @@ class Normalised:
         if last.exponents is None and (shift == 0).all():
             return np.asarray(last.values[:, 0] * pull.sum())
         return np.asarray(np.add.reduce(last.relative_to(shift) * pull, axis=1))
+
+
+# --- How terms use action values, for the influence of the model
+
+
+@dataclass(frozen=True, eq=False)
+class QUse:
+    """One way in which the terms of a group use the action values.
+
+    A term adds sum_a along(s, a) Q_t(s, a) or, without `along`, subtracts Q_t(s, a) itself.
+    """
+
+    group: int  # which group of terms of the maker, by number
+    along: FloatArray | None = None  # (S, A)
+    later: bool = False  # Q of the next step instead, times gamma
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The cells of a block in which a use happens: weights (m, C), state or pair (m, C), where."""
+
+    weights: Running
+    index: IntArray
+    where: BoolArray | None
+
+    def times(self, discount: FloatArray) -> Cells:
+        """These cells with weights times the discount of each row."""
+        weights = Running(self.weights.values * discount, self.weights.exponents)
+        return Cells(weights, self.index, self.where)
+
+
+# --- The terms of the built-in estimators
+
+
+@dataclass(frozen=True)
+class PerDecision:
+    r"""Terms of per-decision importance sampling (PDIS): (W_t, r_t) for each step.
+
+    .. math:: \hat G = \frac1n \sum_i \sum_t \gamma^t W^{(i)}_t r^{(i)}_t, \qquad W_t = \prod_{j \le t} k_j
+
+    A reward is weighted by the ratios up to its own step only. Precup, Sutton & Singh (2000).
+    """
+
+    lane = "steps"
+
+    def __call__(self, block: WeightedBlock, gamma: float, finished: str) -> list[Terms]:
+        """One term a step; after the end the weight stays and the reward is zero."""
+        return [Terms(block.running, block.rewards, counted=block.members(finished))]
+
+    def walked(self, walk: Walk) -> WalkedSteps:
+        """These terms, summed by a walk."""
+        return WalkedSteps(walk)
+
+
+@dataclass(frozen=True, eq=False)
+class WalkedSteps:
+    """The terms of PDIS as far as a walk has summed them."""
+
+    walk: Walk
+
+    def column_sums(self) -> ColumnSums:
+        """Sums of each step."""
+        return ColumnSums.in_units_of_one(len(self.walk.final), self.walk.weight, self.walk.weighted)
+
+    def plain(self, gamma: float) -> FloatArray:
+        """(m,) sums over the steps, discounted: the walk has done that already."""
+        return self.walk.plain
+
+    def influence(self, on: Normalised) -> FloatArray:
+        """(m,) influence of the episodes on the self-normalised sum, up to a constant."""
+        return self.walk.influence(on.slope, on.pull)
+
+
+@dataclass(frozen=True)
+class WholeEpisode:
+    r"""Terms of importance sampling of whole episodes (IS): (B_i, G_i).
+
+    .. math:: \hat G = \frac1n \sum_i B_i G_i, \qquad B_i = \prod_t k^{(i)}_t
+
+    One term an episode: the product of all its kept ratios, and its return. Precup, Sutton & Singh (2000);
+    the state-based variant is the paper's Section IV.
+    """
+
+    lane = "whole"
+
+    def __call__(self, block: WeightedBlock, gamma: float, finished: str) -> list[Terms]:
+        """One term; ended episodes are no matter here."""
+        return [Terms(block.final, block.returns(gamma)[:, None], per_step=False)]
+
+    def walked(self, walk: Walk) -> Terms:
+        """This term, made by a walk."""
+        return Terms(Running(walk.final[:, None]), walk.returns[:, None], per_step=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Behaviour:
+    """BEHAVIOUR: the mean return as logged, the naive average that any estimate should beat."""
+
+    gamma: float
+
+    @property
+    def key(self) -> Hashable:
+        """One for each discount."""
+        return ("behaviour", self.gamma)
+
+    def summarise(self, block: Block) -> Moments:
+        """Moments of the returns."""
+        return Moments.of(block.returns(self.gamma))
+
+    def finish(self, summary: Moments, weighted: bool) -> Fit:
+        """Their mean."""
+        return Fit(summary.mean, std_error=summary.std_error)
+
+
+@dataclass(frozen=True)
+class DoublyRobust:
+    r"""Terms of doubly robust estimation (DR): (W_t, r_t - Q_t) and (W_{t-1}, V_t) for each step.
+
+    .. math:: \hat G = \sum_i \sum_t \gamma^t \left[ w_{it} (r_{it} - Q_t(s,a)) + w_{i,t-1} V_t(s) \right]
+
+    with w_it = W_it / n, or W_it / sum_j W_jt when weighted, and w_{i,-1} = 1 / n. The model's value is the
+    baseline and the ratios weigh only what it gets wrong. Jiang & Li (2016); Thomas & Brunskill (2016).
+    """
+
+    q: Field  # of the actions taken
+    v: Field
+    pi_e: FloatArray = field(compare=False)  # (S, A) whose values they are; equal values make equal terms
+    n_groups = 2
+    lane = "robust"
+
+    def weights(self, block: WeightedBlock) -> Running:
+        """(m, H) after each step."""
+        return block.running
+
+    def __call__(self, block: WeightedBlock, gamma: float, finished: str) -> list[Terms]:
+        """Two terms a step; the second's weight is carried one step past the end."""
+        q, v = self.q.on(block.steps), self.v.on(block.steps)
+        before = np.concatenate([v, np.zeros((block.n, 1))], axis=1)
+        weights = self.weights(block)
+        return [
+            Terms(weights, block.rewards - q, counted=block.members(finished)),
+            Terms(weights.lagged, before, counted=block.members(finished, lagged=True)),
+        ]
+
+    @property
+    def has_tables(self) -> bool:
+        """Whether all values are tables, which the walks along lanes need."""
+        return all(isinstance(values, Table) for values in self._fields)
+
+    @property
+    def by_time(self) -> bool:
+        """Whether these tables have a value for each step."""
+        return all(isinstance(values, Table) and values.by_time for values in self._fields)
+
+    @property
+    def _fields(self) -> list[Field]:
+        return [part for values in (self.q, self.v) for part in getattr(values, "fields", (values,))]
+
+    @property
+    def uses(self) -> tuple[QUse, QUse]:
+        """Minus Q_t in the first term, V_t in the second."""
+        return QUse(0), QUse(1, self.pi_e)
+
+    def used(self, block: WeightedBlock) -> tuple[Cells, Cells]:
+        """Every step, with the weight after it and with the one before."""
+        steps, weights = block.steps, self.weights(block)
+        before = weights.lagged.first(block.horizon)
+        pairs = steps.pairs(self.pi_e.shape[1])
+        return Cells(weights, pairs, steps.alive), Cells(before, steps.states, steps.alive)
+
+
+@dataclass(frozen=True)
+class Linear(DoublyRobust):
+    r"""Terms of LIN: those of DR with weights to first order, all lags and one ratio at a time.
+
+    With :math:`\delta_t = r_t + \gamma V_{t+1}(s_{t+1}) - Q_t(s_t, a_t)` the value is, whatever the model,
+
+    .. math:: V(\pi_e) = \mathrm{DM} + \sum_t \gamma^t \, E_b \Big[ \prod_{u \le t} \rho_u \, \delta_t \Big]
+
+    and :math:`\prod (1 + (\rho_u - 1))` to first order in what the policies differ by gives
+
+    .. math:: \mathrm{LIN} = \mathrm{DM} + \frac1n \sum_i \sum_t \gamma^t
+       \Big( 1 + \sum_{u \le t} (\rho_{iu} - 1) \Big) \, \delta_{it}
+
+    It is right if the model is, or if what the model misses is additive in past actions. Its variance grows
+    with the square of the horizon where that of products grows exponentially; so it sees what actions do many
+    steps later. What only shows in two actions together (their parity, say) it does not see. The derivation
+    and its relatives are in docs/headline.md.
+    """
+
+    lane = ""  # its weights are no products
+
+    def weights(self, block: WeightedBlock) -> Running:
+        """(m, H) after each step; after the end they keep their last value."""
+        return block.summed
+
+
+@dataclass(frozen=True)
+class MissingAdvantage:
+    r"""Terms of m, the correction of C- estimators and minus the bias of every state-based estimate.
+
+    Dropping the ratios of a set D evaluates mu_D, the policy equal to pi_b on D and to pi_e elsewhere. By the
+    performance-difference lemma the value that is lost is
+
+    .. math:: m = \frac1n \sum_i \sum_t \gamma^t B_{1:t-1} \, 1\{s_t \in D\} \, \delta_t(s_t), \qquad
+       \delta_t(s) = \sum_a (\pi_e(a|s) - \pi_b(a|s)) \, Q_t(s, a)
+
+    With the fitted Q this is a low-noise estimate of -bias, where the empirical Cov(A, BG) carries all the
+    noise that dropping was to avoid. The corrected estimators add m; weighted ones with self-normalised B.
+    """
+
+    delta: Field  # of each step
+    gain: FloatArray = field(compare=False)  # (S, A) pi_e - pi_b; equal values of delta make equal terms
+    n_groups = 1
+    lane = "lost"
+
+    def __call__(self, block: WeightedBlock, gamma: float, finished: str) -> list[Terms]:
+        """One term a step, zero where the ratio was kept; the weight goes on one step past the end."""
+        values = np.zeros((block.n, block.horizon + 1))
+        if block.dropped is not None:
+            values[:, :-1] = np.where(block.dropped, self.delta.on(block.steps), 0.0)
+        members = block.members(finished)
+        if members is not None:
+            members = np.concatenate([members, np.zeros((block.n, 1), dtype=bool)], axis=1)
+        return [Terms(block.running.lagged, values, counted=members)]
+
+    @property
+    def uses(self) -> tuple[QUse]:
+        """The advantage of a dropped step."""
+        return (QUse(0, self.gain),)
+
+    def used(self, block: WeightedBlock) -> tuple[Cells]:
+        """The dropped steps, with the weight before them."""
+        before, states = block.running.lagged.first(block.horizon), block.steps.states
+        nowhere = np.zeros(states.shape, dtype=bool)
+        return (Cells(before, states, nowhere if block.dropped is None else block.dropped),)

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.estimators.influence import Cells, QUse, StartSums
-from deadweight.estimators.product import Normalised, ProductFamily, Terms
+from deadweight.estimators.influence import StartSums
+from deadweight.estimators.product import Cells, Normalised, ProductFamily, QUse, Terms
 from deadweight.mdp.tabular import occupancies
 from deadweight.question.question import Question
 from deadweight.sums import kernel
@@ -29,37 +29,27 @@ from deadweight.sums.summaries import NOTHING, ColumnSums, Kish
 from deadweight.sums.weighting import WeightedBlock, Weighting
 from deadweight.tools.arithmetic import divide
 from deadweight.typing import BoolArray, FloatArray, IntArray
-from deadweight.values.crossfit import at_steps, known_successors
-
-# --------------------------------------------------------------------------------------------------------
-# Windowed weights by the kernel: one walk along a block sums all windows, and what a blend asks besides.
-#
-# `windowed` has the same in numpy, which takes a block where there is no kernel.
+from deadweight.values.model_influence import at_steps, known_successors
 
 SHORTEST, LONGEST = 2, 3
 
 
 @dataclass(frozen=True, eq=False)
 class WindowWalk:
-    """What one walk along a block gives, of K windows and H steps.
+    """The sums of one walk of the kernel along a block, of K windows and H steps, and some for a blend.
 
-    Attributes:
-      n: episodes.
-      weight, weighted, squares: (K, H) sums of w, of w times p delta, and of w^2.
-      counted: (H,) steps whose successor is known.
-      surprise, visits: (S,) squared errors of state values, and these steps, by state.
-      by_pair, by_next: (K, H, S * A) and (K, H, S) sums of w p by pair, and by successor.
+    `Windowed` has its part in numpy as well, which takes a block where there is no kernel.
     """
 
-    n: int
-    weight: FloatArray
-    weighted: FloatArray
-    squares: FloatArray
-    counted: FloatArray
-    surprise: FloatArray
-    visits: FloatArray
-    by_pair: FloatArray
-    by_next: FloatArray
+    n: int  # episodes
+    weight: FloatArray  # (K, H) sums of w
+    weighted: FloatArray  # (K, H) of w times p delta
+    squares: FloatArray  # (K, H) of w^2
+    counted: FloatArray  # (H,) steps whose successor is known
+    surprise: FloatArray  # (S,) squared errors of state values
+    visits: FloatArray  # (S,) steps whose successor is known
+    by_pair: FloatArray  # (K, H, S * A) sums of w p
+    by_next: FloatArray  # (K, H, S) sums of w p by successor
 
     def column_sums(self, window: int) -> ColumnSums:
         """Sums of each step."""
@@ -98,13 +88,13 @@ class WindowWalks:
         count = LONGEST - SHORTEST + 1
         shapes: list[tuple[int, ...]] = [(count, horizon)] * 3 + [(horizon,), (n_states,), (n_states,)]
         shapes += [(horizon, n_states * n_actions, count), (horizon, n_states, count)]
-        found = [np.zeros(shape) for shape in shapes]
-        if not kernel.KERNEL.window_sums(*arguments, count, tuple(one.reshape(-1) for one in found)):
+        tables = [np.zeros(shape) for shape in shapes]
+        if not kernel.KERNEL.window_sums(*arguments, count, tuple(table.reshape(-1) for table in tables)):
             return None
         h = block.horizon
-        weight, weighted, squares = (one[:, :h] for one in found[:3])
-        by_pair, by_next = (np.ascontiguousarray(one[:h].transpose(2, 0, 1)) for one in found[6:])
-        counted, surprise, visits = found[3][:h], found[4], found[5]
+        weight, weighted, squares = (table[:, :h] for table in tables[:3])
+        by_pair, by_next = (np.ascontiguousarray(table[:h].transpose(2, 0, 1)) for table in tables[6:])
+        counted, surprise, visits = tables[3][:h], tables[4], tables[5]
         return WindowWalk(block.n, weight, weighted, squares, counted, surprise, visits, by_pair, by_next)
 
     def influences(self, block: Block, on: Sequence[tuple[int, Normalised]]) -> FloatArray | None:
@@ -114,12 +104,12 @@ class WindowWalks:
             return None
         count = max(window for window, _ in on) - SHORTEST + 1
         slope, pull = np.zeros((2, count, len(self.steps.alive)))
-        for window, one in on:
-            slope[window - SHORTEST, : len(one.slope)] = one.slope
-            pull[window - SHORTEST, : len(one.pull)] = one.pull
-        found, factors = np.zeros((count, block.n)), (slope.reshape(-1), pull.reshape(-1))
-        done = kernel.KERNEL.window_influences(*arguments, count, factors, found.reshape(-1))
-        return found[[window - SHORTEST for window, _ in on]] if done else None
+        for window, sums in on:
+            slope[window - SHORTEST, : len(sums.slope)] = sums.slope
+            pull[window - SHORTEST, : len(sums.pull)] = sums.pull
+        influences, factors = np.zeros((count, block.n)), (slope.reshape(-1), pull.reshape(-1))
+        done = kernel.KERNEL.window_influences(*arguments, count, factors, influences.reshape(-1))
+        return influences[[window - SHORTEST for window, _ in on]] if done else None
 
     def _arguments(self, block: Block) -> tuple[Any, ...] | None:
         steps, log = self.steps, block.log
@@ -135,22 +125,13 @@ class WindowWalks:
         return columns, log.ends, sources, values
 
 
-# --------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, eq=False)
 class Errors:
-    """The model's errors on a block, and where its steps lead.
+    """The model's errors on a block, and where its steps lead."""
 
-    Attributes:
-      delta: (m, H) 0 where the log does not say where a step leads.
-      known: (m, H) where it does.
-      after: (m, H) where each step leads, the end included, -1 for unknown and on padding.
-    """
-
-    delta: FloatArray
-    known: BoolArray
-    after: IntArray
+    delta: FloatArray  # (m, H) 0 where the log does not say where a step leads
+    known: BoolArray  # (m, H) where it does
+    after: IntArray  # (m, H) where each step leads, the end included, -1 for unknown and on padding
 
 
 class ModelSteps:
@@ -175,7 +156,7 @@ class ModelSteps:
         self.walks = WindowWalks(self)
 
     def errors(self, block: Block) -> Errors:
-        """Those of a block; found once."""
+        """The errors on a block; computed once."""
         return block.once(self, self._errors)
 
     def _errors(self, block: Block) -> Errors:
@@ -202,15 +183,10 @@ class ModelSteps:
 
 @dataclass(frozen=True)
 class Windowed:
-    """Terms of Win_k without DM: (w_t, p_t delta_t) for each step whose successor is known.
+    """Terms of Win_k without DM: (w_t, p_t delta_t) for each step whose successor is known."""
 
-    Attributes:
-      steps: what the model says.
-      window: k.
-    """
-
-    steps: ModelSteps
-    window: int
+    steps: ModelSteps  # what the model says
+    window: int  # k
     n_groups = 1
 
     def __call__(self, block: WeightedBlock, gamma: float, finished: str) -> list[Terms]:
@@ -219,7 +195,9 @@ class Windowed:
         weights = self.steps.weights(block, self.window)
         values = errors.delta * self.steps.alive[: block.horizon]
         if block.steps.before is not None:
-            values = values * _time_discount(block.steps, block.steps.before)
+            # By the durations alone: the rows that a row stands for are in the weights.
+            standing = block.steps.standing
+            values = values * (block.steps.before if standing is None else block.steps.before / standing[0])
         return [Terms(Running(weights), values, counted=errors.known)]
 
     def summed(self, block: Block) -> ColumnSums | None:
@@ -228,14 +206,14 @@ class Windowed:
         return None if walk is None else walk.column_sums(self.window)
 
     def start_sums(self, block: Block) -> tuple[StartSums, StartSums] | None:
-        """The sums of its uses, likewise."""
+        """The sums of its uses, by the kernel."""
         walk = self.steps.walks.on(block)
         return None if walk is None else walk.start_sums(self.window)
 
     def influence(self, block: Block, on: Normalised) -> FloatArray | None:
-        """(m,) the influence of the episodes on it, likewise."""
-        found = self.steps.walks.influences(block, [(self.window, on)])
-        return None if found is None else found[0]
+        """(m,) the influence of the episodes on its sum, by the kernel."""
+        influences = self.steps.walks.influences(block, [(self.window, on)])
+        return None if influences is None else influences[0]
 
     @property
     def uses(self) -> tuple[QUse, QUse]:
@@ -261,43 +239,28 @@ def model_steps(question: Question) -> ModelSteps:
     return question.made_once((ModelSteps,), lambda: ModelSteps(question))
 
 
-def _time_discount(block: Block, counts: FloatArray) -> FloatArray:
-    """(m, H) what rows count by their durations alone: the rows that they stand for are in the weights."""
-    return counts if block.standing is None else counts / block.standing[0]
-
-
 def windowed(question: Question, steps: ModelSteps, window: int) -> ProductFamily:
     """Win_k without DM, to be finished self-normalised."""
     return ProductFamily([Windowed(steps, window)], Weighting(question.pair), question.gamma, "leave")
 
 
-# --------------------------------------------------------------------------------------------------------
-# Windowed weights where states are rows: the model's value, corrected by errors that k ratios weigh.
-#
-# As Win_k (`windowed`), but without the ratio of the state's probabilities under both policies, which nobody
-# knows of features, and with the share of the log's episodes that go on in place of the model's:
-#
-# .. math:: \mathrm{DM} + \sum_t \gamma^t p_t \frac{\sum_i w_{it} \delta_{it}}{\sum_i w_{it}}, \qquad
-#    w_{it} = \rho_{i, t - k + 1} \cdots \rho_{it}
-#
-# With a right model the errors have mean zero under any weights. With a wrong one this is no estimate of the
-# value, but it moves: that the last few actions matter in a way that the model does not see shows here first.
-
-
 @dataclass(frozen=True, eq=False)
 class RowWindow:
-    """Terms (w_t, p_t delta_t) of each step.
+    r"""Terms (w_t, p_t delta_t) of each step where states are rows.
 
-    Attributes:
-      q, v: values of the actions taken, and of the rows, by models that have not seen them.
-      going: (T,) the share of episodes that have a step t.
-      window: k.
+    .. math:: \mathrm{DM} + \sum_t \gamma^t p_t \frac{\sum_i w_{it} \delta_{it}}{\sum_i w_{it}}, \qquad
+       w_{it} = \rho_{i, t - k + 1} \cdots \rho_{it}
+
+    As Win_k, but without the ratio of the state's probabilities under both policies, which nobody knows of
+    features, and with the share of the log's episodes that go on in place of the model's. With a right model
+    the errors have mean zero under any weights. With a wrong one this is no estimate of the value, but it
+    moves: that the last few actions matter in a way that the model does not see shows here first.
     """
 
-    q: Field
-    v: Field
-    going: FloatArray
-    window: int
+    q: Field  # of the actions taken, by models that have not seen them
+    v: Field  # of the rows, by the same models
+    going: FloatArray  # (T,) the share of episodes that have a step t
+    window: int  # k
     n_groups = 1
 
     def __call__(self, block: WeightedBlock, gamma: float, finished: str) -> list[Terms]:
@@ -321,8 +284,8 @@ def row_window(question: Question, window: int) -> ProductFamily:
     """The correction of a window, to be finished self-normalised."""
     log, values = question.parts[0], question.values
     going: FloatArray = (log.lengths[None] > np.arange(question.horizon)[:, None]).mean(axis=1)
-    made = RowWindow(values.q, values.v, going, window)
-    return ProductFamily([made], Weighting(question.pair), question.gamma, "leave")
+    terms = RowWindow(values.q, values.v, going, window)
+    return ProductFamily([terms], Weighting(question.pair), question.gamma, "leave")
 
 
 def value_of_starts(question: Question) -> float:

@@ -6,6 +6,13 @@ Dropping S splits every weight into A (dropped) and B (kept). With X = B G the b
 
 is searched over sets of states, from small to large. The covariance carries the very noise that dropping is
 to avoid: on few episodes the choice is mostly noise, and `q_gap` or the automatic choice is steadier.
+
+For an episode i and a state s, a(i, s) is the product of the ratios of the visits of s. Zero ratios (pi_e
+rules an action out) are counted, never divided by: with P the product of the positive factors of an episode,
+
+.. math:: X_S = G \, P \prod_{s \in S} u(s) \quad \text{if all its zero factors lie in } S, \text{ else } 0,
+
+where u = 1 / a, and 1 where a is zero.
 """
 
 from __future__ import annotations
@@ -24,9 +31,8 @@ from deadweight.log.labels import StateSet
 from deadweight.log.trajectories import Trajectories, step_of_rows
 from deadweight.mdp.tabular import check_gamma
 from deadweight.negligible.state_tests import warn_if_extreme
-from deadweight.question.mixtures import one_behaviour
 from deadweight.question.question import Policy
-from deadweight.question.understanding import paired
+from deadweight.question.understanding import one_behaviour, paired
 from deadweight.sums.blocks import Table
 from deadweight.sums.pairs import PolicyPair, quotient
 from deadweight.sums.running import SAFE_LOG, largest_log, scale
@@ -35,19 +41,11 @@ from deadweight.sums.weighting import Weighting, refuse_unsupported
 from deadweight.tools.limits import NUMBER, require
 from deadweight.typing import BoolArray, FloatArray, IntArray
 
-# --------------------------------------------------------------------------------------------------------
-# The weight of an episode, split by state: what the covariance test multiplies and divides.
-#
-# For each episode and state, a(i, s) is the product of the ratios of the visits of s. A drop set S splits the
-# episode's weight into A = prod of a over S and B = the rest, and X = B G. Zero ratios (pi_e rules an action
-# out) are counted, never divided by: with P the product of the positive factors of an episode,
-#
-# .. math:: X_S = G \, P \prod_{s \in S} u(s) \quad \text{if all its zero factors lie in } S, \text{ else } 0,
-#
-# where u = 1 / a, and 1 where a is zero.
-
 # Moments are found from sums; relative to the mean square this bounds what that loses.
 ROUNDING = 1e-12
+# Equal sets differ by rounding; only what is lower by more than this counts as lower.
+TIE = 1e-12
+CHUNK_CELLS = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,12 +160,12 @@ class Factors:
         # The products have u twice on the diagonal; a set of one state has it once.
         x_alone, squares_alone = np.add.reduce(clean, axis=1), np.add.reduce(clean_squares, axis=1)
         if zeros is not None:
-            one = np.where(zeros == 1, whole, 0.0)
-            rest, both = one * u, np.where(zeros == 2, whole, 0.0) * marks
+            lone = np.where(zeros == 1, whole, 0.0)
+            rest, both = lone * u, np.where(zeros == 2, whole, 0.0) * marks
             part, part_squares = marks @ rest.T, marks @ np.square(rest).T
             x += part + part.T + marks @ both.T
             squares += part_squares + part_squares.T + marks @ np.square(both).T
-            x_alone, squares_alone = x_alone + marks @ one, squares_alone + marks @ np.square(one)
+            x_alone, squares_alone = x_alone + marks @ lone, squares_alone + marks @ np.square(lone)
         a_sum = a @ a.T
         for table, alone in ((x, x_alone), (squares, squares_alone), (a_sum, np.add.reduce(a, axis=1))):
             table.flat[:: len(table) + 1] = alone
@@ -239,11 +237,7 @@ def _common_unit(values: FloatArray, exponents: IntArray) -> tuple[FloatArray, I
     return scale(values, exponents - unit[:, None]), unit
 
 
-# --------------------------------------------------------------------------------------------------------
-
-# Equal sets differ by rounding; only what is lower by more than this counts as lower.
-TIE = 1e-12
-CHUNK_CELLS = 1 << 20
+# --- The search
 
 
 def covariance(
@@ -310,7 +304,6 @@ def covariance_set(
     search: str = "exhaustive",
 ) -> StateSet:
     """`covariance` with the policies in the log's index order."""
-    check_gamma(gamma)
     if variance not in ("estimator", "sample"):
         raise OptionError(
             f"variance must be estimator or sample; found {variance!r}.",
@@ -328,14 +321,14 @@ def covariance_set(
     visits = np.bincount(log.states, minlength=pair.n_states).astype(np.float64)
     parts = factors(log, pair, visits, gamma)
     rule = _Rule(epsilon, epsilon_s, signed, log.n_episodes if variance == "estimator" else 1)
-    found = _Search(parts, rule)
-    singles = found.up_to_two(max_size)
+    tried = _Search(parts, rule)
+    singles = tried.up_to_two(max_size)
     if search == "greedy":
-        found.grow(max_size)
+        tried.grow(max_size)
     else:
-        found.larger(max_size)
+        tried.larger(max_size)
     mask, single = np.zeros(pair.n_states, dtype=bool), np.full(pair.n_states, np.nan)
-    mask[parts.states[list(found.held)]] = True
+    mask[parts.states[list(tried.held)]] = True
     single[parts.states] = singles
     evidence = {"covariance": single, "visits": visits}
     how = "heuristic: greedy beyond pairs" if search == "greedy" else "all sets tried"

@@ -24,8 +24,7 @@ from deadweight.answers.plans import FEW_EPISODES, plan_of
 from deadweight.answers.rounds import Counts, Task, carry_out
 from deadweight.answers.witnesses import Witnesses, hearing_of, witnesses_of
 from deadweight.errors import EstimationError, OptionError
-from deadweight.estimators.estimator import Estimator
-from deadweight.estimators.names import estimator_of
+from deadweight.estimators.estimator import Estimator, estimator_of
 from deadweight.log.interface import LogLike
 from deadweight.log.labels import StateSet
 from deadweight.log.policies import TabularPolicy

@@ -1,9 +1,22 @@
-r"""The Q gap: states in which the choice of action hardly changes what follows.
+r"""Tests of single states: by the Q gap, by the logged returns, or by the MDP itself.
+
+The Q gap finds states in which the choice of action hardly changes what follows,
 
 .. math:: \mathrm{gap}(s) = \max_t \left( \max_a Q_t(s, a) - \min_a Q_t(s, a) \right)
 
 with Q of the evaluation policy in the model fitted to the log. Dropping the ratios of states with a small gap
 costs little bias, whatever they do to the variance.
+
+The return test finds states in which the logged return does not depend on the action taken: at each state a
+one-way analysis of variance compares the return-to-go of the actions. With n_a visits of action a, mean m_a,
+grand mean m, and A actions seen in n visits,
+
+.. math:: F = \frac{\sum_a n_a (m_a - m)^2 / (A - 1)}{\sum_a \sum_i (g_{ai} - m_a)^2 / (n - A)}
+
+No model and no scale enter, so alpha carries over between problems where an epsilon does not.
+
+A set that covers nearly every logged step turns any estimator into the naive average of the returns; one that
+covers none leaves the plain estimator. Neither is wrong, but nobody should come to it unawares: both warn.
 """
 
 from __future__ import annotations
@@ -31,11 +44,12 @@ from deadweight.sums.summaries import Pieces
 from deadweight.tools.limits import require_table
 from deadweight.typing import BoolArray, FloatArray, IntArray
 
-# --------------------------------------------------------------------------------------------------------
-# Coverage: how much of a log a drop set touches, and a warning when that is nearly all of it or nothing.
-#
-# A set that covers nearly every logged step turns any estimator into the naive average of the returns; one
-# that covers none leaves the plain estimator. Neither is wrong, but nobody should come to it unawares.
+# Actions whose probabilities differ by less than this do not need to have been seen.
+SAME_PROBABILITY = 0.02
+# Relative to the largest return of a state: spreads below it are rounding.
+ROUNDING = 1e-12
+# Relative to the largest reward of the MDP, differences below it are rounding.
+TOLERANCE = 1e-12
 
 
 class DropWarning(UserWarning):
@@ -52,14 +66,9 @@ class DropWarning(UserWarning):
     """
 
 
-def covered(states: StateSet, visits: FloatArray) -> float:
-    """Share of the logged steps that are in the set."""
-    return float(visits[states.mask].sum() / visits.sum())
-
-
 def warn_if_extreme(states: StateSet, visits: FloatArray) -> StateSet:
     """The set itself, with a warning to the caller's caller if it covers nearly all steps or none."""
-    share = covered(states, visits)
+    share = float(visits[states.mask].sum() / visits.sum())
     if share >= NEARLY_ALL:
         message = (
             f"'{states.origin}' covers {share:.1%} of the logged steps: with it, an estimate is close to the "
@@ -70,12 +79,6 @@ def warn_if_extreme(states: StateSet, visits: FloatArray) -> StateSet:
         message = f"'{states.origin}' covers no logged step: with it, an estimate is the plain estimator."
         warnings.warn(message, DropWarning, stacklevel=3)
     return states
-
-
-# --------------------------------------------------------------------------------------------------------
-
-# Actions whose probabilities differ by less than this do not need to have been seen.
-SAME_PROBABILITY = 0.02
 
 
 def q_gap(
@@ -144,22 +147,7 @@ def may_drop(question: Question, min_visits: int) -> BoolArray:
         return np.ones(question.pair.n_states, dtype=bool)
     matters = np.abs(question.pi_e("min_visits") - question.pi_b) > SAME_PROBABILITY
     missing = matters & (question.counts.visits() < min_visits)
-    allowed: BoolArray = np.logical_not(np.logical_or.reduce(missing, axis=1))
-    return allowed
-
-
-# --------------------------------------------------------------------------------------------------------
-# The return test: states in which the logged return does not depend on the action taken.
-#
-# At each state a one-way analysis of variance compares the return-to-go of the actions. With n_a visits of
-# action a, mean m_a, grand mean m, and A actions seen in n visits,
-#
-# .. math:: F = \frac{\sum_a n_a (m_a - m)^2 / (A - 1)}{\sum_a \sum_i (g_{ai} - m_a)^2 / (n - A)}
-#
-# No model and no scale enter, so alpha carries over between problems where an epsilon does not.
-
-# Relative to the largest return of a state: spreads below it are rounding.
-ROUNDING = 1e-12
+    return np.asarray(np.logical_not(np.logical_or.reduce(missing, axis=1)))
 
 
 def return_test(log: Trajectories, alpha: float = 0.05, gamma: float = 1.0) -> StateSet:
@@ -234,8 +222,8 @@ def return_p_values(log: Trajectories, gamma: float = 1.0) -> tuple[FloatArray, 
 
 def _returns_to_go(log: Trajectories, gamma: float) -> tuple[IntArray, FloatArray]:
     """(steps,) index s * A + a and discounted return-to-go of each step, block by block."""
-    found: Pieces = reduce_log([log], partial(_of_steps, log.n_actions, gamma))[0]
-    pairs, ahead = zip(*found.items, strict=True)
+    pieces: Pieces = reduce_log([log], partial(_of_steps, log.n_actions, gamma))[0]
+    pairs, ahead = zip(*pieces.items, strict=True)
     return np.concatenate(pairs), np.concatenate(ahead)
 
 
@@ -250,12 +238,6 @@ def _backward_sums(block: Block, gamma: float) -> FloatArray:
     for t in reversed(range(block.horizon - 1)):
         sums[:, t] += (gamma if block.during is None else block.during[:, t]) * sums[:, t + 1]
     return sums
-
-
-# --------------------------------------------------------------------------------------------------------
-# Lift states: where the action changes nothing at all, known from the MDP itself.
-
-TOLERANCE = 1e-12
 
 
 def lift(mdp: TabularMDP) -> StateSet:

@@ -3,6 +3,14 @@
 Sums over episodes are swept from the last level to the first: each level adds the changes of the episodes
 that visit what it keeps. A sum that shrinks a lot on the way loses digits; where it could lose too many, the
 sums are taken anew at every level from the runs of all episodes, which costs episodes times levels.
+
+An episode's weight changes only at the levels that drop a state it visits. With its steps in the order in
+which they are dropped, the weight before step t with the first c of them dropped is
+
+.. math:: F_{c,t} = \\prod_{c' \\ge c,\\; t_{c'} < t} \rho_{c'}
+
+a running product from the last step to the first: ratios are multiplied, never divided out, so that zeros are
+nothing special. F holds for a run of levels, from the one that drops the c-th step up to the next.
 """
 
 from __future__ import annotations
@@ -21,21 +29,16 @@ from deadweight.question.question import Question
 from deadweight.sums.blocks import Block, Field, powers
 from deadweight.sums.reduction import reduce_log
 from deadweight.sums.running import SAFE_LOG
-from deadweight.sums.summaries import Extent, Total
+from deadweight.sums.summaries import Added, Extent, Total
 from deadweight.sums.weighting import Weighting
 from deadweight.tools.arithmetic import divide
 from deadweight.typing import BoolArray, FloatArray
 
-# --------------------------------------------------------------------------------------------------------
-# Runs: how the weights of a block of episodes change along a path of nested drop sets.
-#
-# An episode's weight changes only at the levels that drop a state it visits. With its steps in the order in
-# which they are dropped, the weight before step t with the first c of them dropped is
-#
-# .. math:: F_{c,t} = \prod_{c' \ge c,\; t_{c'} < t} \rho_{c'}
-#
-# a running product from the last step to the first: ratios are multiplied, never divided out, so that zeros
-# are nothing special. F holds for a run of levels, from the one that drops the c-th step up to the next.
+BLOCK_CELLS = 1 << 20
+# Relative error that swept sums may have.
+TOLERANCE = 1e-11
+# A sum of squares that is so much smaller than its terms is taken again around its centre.
+CANCELLED = 1e-4
 
 
 class Runs:
@@ -58,13 +61,7 @@ class Runs:
     """
 
     def __init__(
-        self,
-        block: Block,
-        weighting: Weighting,
-        levels: Levels,
-        delta: Field,
-        gamma: float,
-        spare: int = 0,
+        self, block: Block, weighting: Weighting, levels: Levels, delta: Field, gamma: float, spare: int = 0
     ) -> None:
         m, horizon, never = block.n, block.horizon, len(levels)
         entry = levels.entry.take(block.states)
@@ -107,24 +104,15 @@ class Runs:
         return np.repeat(rows.T.ravel(), lengths.ravel()).reshape(m, self.never)
 
 
-# --------------------------------------------------------------------------------------------------------
-
-BLOCK_CELLS = 1 << 20
-# Relative error that swept sums may have.
-TOLERANCE = 1e-11
-# A sum of squares that is so much smaller than its terms is taken again around its centre.
-CANCELLED = 1e-4
-
-
-def sweep(question: Question, made: Estimator, levels: Levels) -> Columns | None:
+def sweep(question: Question, estimator: Estimator, levels: Levels) -> Columns | None:
     """The columns of a whole-episode estimator.
 
     None where level by level is better: few levels, or weights outside the range of doubles.
     """
     if len(levels) <= question.horizon or not _in_range(question):
         return None
-    one = _Weighted if made.is_weighted else _Plain
-    return one(question, levels, made.is_corrected).columns(_Passes(question))
+    kind = _Weighted if estimator.is_weighted else _Plain
+    return kind(question, levels, estimator.is_corrected).columns(_Passes(question))
 
 
 class _Passes:
@@ -249,10 +237,10 @@ class _Weighted(_Sweep):
         return np.concatenate([np.pad(weights, more, mode="edge"), np.pad(lost, more), whole], axis=-1)
 
     def positive(self, sums: FloatArray) -> BoolArray:
-        found = np.zeros(sums.shape[1], dtype=bool)
-        found[: self.horizon + 1] = True
-        found[[-3, -1]] = True
-        return found
+        positive = np.zeros(sums.shape[1], dtype=bool)
+        positive[: self.horizon + 1] = True
+        positive[[-3, -1]] = True
+        return positive
 
     def columns(self, add_up: _Passes) -> Columns:
         longest = self.horizon
@@ -291,8 +279,8 @@ class _Weighted(_Sweep):
 
 
 @dataclass(frozen=True, eq=False)
-class _Swept:
-    """Sums at the first and the last level, and what each level changes; merges."""
+class _Swept(Added):
+    """Sums at the first and the last level, and what each level changes."""
 
     first: FloatArray  # (C,)
     last: FloatArray  # (C,)
@@ -312,10 +300,6 @@ class _Swept:
         by_level = sparse.csr_array(entries, shape=(never + 1, size))
         changes = np.asarray(by_level @ rows[:-1].reshape(size, -1))[1:never]
         return cls(*(sweep.aligned(part) for part in (first, last, changes)))
-
-    def merge(self, other: _Swept) -> _Swept:
-        """Both together."""
-        return _Swept(self.first + other.first, self.last + other.last, self.changes + other.changes)
 
     def sums(self) -> FloatArray:
         """(K + 1, C), from the last level to the first."""
@@ -340,9 +324,8 @@ def _in_range(question: Question) -> bool:
     weighting = Weighting(question.pair)
     if weighting.table is not None and weighting.table.log_bound * question.horizon <= SAFE_LOG:
         return True
-    reach = partial(_reach, weighting)
-    found: Extent = reduce_log(question.parts, reach, question.workers)[0]
-    return found.highest <= SAFE_LOG
+    extent: Extent = reduce_log(question.parts, partial(_reach, weighting), question.workers)[0]
+    return extent.highest <= SAFE_LOG
 
 
 def _reach(weighting: Weighting, block: Block) -> list[Extent]:

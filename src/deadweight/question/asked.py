@@ -24,8 +24,15 @@ from deadweight.sums.blocks import ByDuration, Field, Folds, Table, table_of
 from deadweight.sums.old_policies import OldPolicy, old_policies
 from deadweight.sums.pairs import PolicyPair
 from deadweight.typing import BoolArray, FloatArray, IntArray
-from deadweight.values.crossfit import FOLDS, FoldCounts, counts_by_fold, together, without_each
-from deadweight.values.model import Counts, mdp_from_counts
+from deadweight.values.model import (
+    FOLDS,
+    Counts,
+    FoldCounts,
+    counts_by_fold,
+    mdp_from_counts,
+    together,
+    without_each,
+)
 from deadweight.values.rows import RowLearner
 
 # --------------------------------------------------------------------------------------------------------

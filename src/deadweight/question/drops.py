@@ -118,26 +118,22 @@ def given_drop(drop: Any, pair: PolicyPair, log: LogLike, made_of_log: bool = Fa
 
 def drop_of(question: Question, drop: Any, made_of_log: bool = False) -> Drop:
     """The drop that a user gives with a question, on a log in memory or stored; see `given_drop`."""
-    found = given_drop(drop, question.pair, question.parts, made_of_log)
-    if found.steps is not None and not question.parts.has_rows:
+    read = given_drop(drop, question.pair, question.parts, made_of_log)
+    if read.steps is not None and not question.parts.has_rows:
         raise EstimationError(
             "One flag for each step needs a log in memory; this one is read in parts.",
             fix="Pass states instead, or read the log into memory with deadweight.read.",
         )
-    if found.states is not None and found.states.origin == MASK and question.parts.has_rows:
+    if read.states is not None and read.states.origin == MASK and question.parts.has_rows:
         flags = np.asarray(drop)
         steps = _steps_of(len(flags), question.parts, made_of_log)
-        _tell_of_two_readings(flags, steps, found, question.parts[0])
-    return found
-
-
-def _tell_of_two_readings(flags: BoolArray, steps: IntArray | None, read: Drop, log: Trajectories) -> None:
-    if steps is not None and (read.flags(log) != flags[steps]).any():
-        assume(
-            f"drop has {len(flags)} flags, and there are as many steps as states: they were taken as one "
-            "flag for each state. Say so by a list of state labels; one flag for each step cannot be told "
-            "apart in so small a log."
-        )
+        if steps is not None and (read.flags(question.parts[0]) != flags[steps]).any():
+            assume(
+                f"drop has {len(flags)} flags, and there are as many steps as states: they were taken as one "
+                "flag for each state. Say so by a list of state labels; one flag for each step cannot be "
+                "told apart in so small a log."
+            )
+    return read
 
 
 def _all_booleans(drop: Any) -> bool:
@@ -191,8 +187,8 @@ def _steps_of(length: int, log: LogLike, made_of_log: bool) -> IntArray | None:
 
 
 def _in_memory(log: LogLike) -> Trajectories | None:
-    found = as_log(log)
-    return found[0] if found.has_rows else None
+    parts = as_log(log)
+    return parts[0] if parts.has_rows else None
 
 
 def _is_by_state(length: int, by_step: bool, pair: PolicyPair, log: LogLike) -> bool:
@@ -234,12 +230,11 @@ def _from_state_set(states: StateSet, pair: PolicyPair) -> StateSet:
     ):
         return states
     known = {plain(label) for label in pair.state_labels}
-    found = [label for label in in_the_words_of(pair.state_labels, states.states) if label in known]
-    if states.states and not found:
+    labels = [label for label in in_the_words_of(pair.state_labels, states.states) if label in known]
+    if states.states and not labels:
         raise DropError(
             f"None of the states of the set to drop, such as {first_few(states.states)}, is one of the log's "
             "or the policies'.",
             fix=f"States are labelled {first_few(plain(label) for label in pair.state_labels)}.",
         )
-    moved = _from_labels(found, pair)
-    return StateSet(moved.mask, pair.state_labels, states.origin)
+    return StateSet(_from_labels(labels, pair).mask, pair.state_labels, states.origin)

@@ -20,18 +20,16 @@ from deadweight.log.interface import Log, LogLike, Source, as_log, check_workers
 from deadweight.log.trajectories import step_of_rows
 from deadweight.mdp.tabular import TabularMDP, backward, check_gamma, gaps, occupancies
 from deadweight.question.asked import Asked, Facts, Options, weigh_cuts
-from deadweight.question.mixtures import one_behaviour
 from deadweight.question.ratio_check import ratio_flags
-from deadweight.question.understanding import paired
+from deadweight.question.understanding import one_behaviour, paired
 from deadweight.sums.blocks import ByFold, Field, Folds, Table, powers
 from deadweight.sums.pairs import PolicyPair
 from deadweight.sums.weighting import refuse_unsupported
 from deadweight.tools.limits import NUMBER, require
 from deadweight.typing import FloatArray, IntArray
-from deadweight.values.crossfit import FOLDS, SquaresByState, unseen_errors
 from deadweight.values.linear import LinearQ
-from deadweight.values.model import Counts, mdp_from_counts
-from deadweight.values.model_influence import FittedModel
+from deadweight.values.model import FOLDS, Counts, mdp_from_counts
+from deadweight.values.model_influence import FittedModel, SquaresByState, unseen_errors
 from deadweight.values.rows import MovedValues, RowLearner, Rows, RowValues, state_values
 from deadweight.values.until_end import Settled, UntilEnd, settle
 

@@ -7,8 +7,8 @@ workers. Each summary has `merge`, which takes the summary of other episodes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, Self
 
 import numpy as np
 
@@ -449,3 +449,12 @@ class WholeSums:
             return np.full_like(self.weight, np.nan)
         spread = np.maximum(self.spread, 0.0)
         return np.sqrt(n / (n - 1) * spread) / np.where(self.weight == 0, np.inf, self.weight)
+
+
+class Added:
+    """A dataclass of sums that merges field by field: numbers and arrays add up, summaries merge."""
+
+    def merge(self, other: Self) -> Self:
+        """The sums of both."""
+        pairs = [(getattr(self, each.name), getattr(other, each.name)) for each in fields(self)]  # type: ignore[arg-type]
+        return type(self)(*(a.merge(b) if hasattr(a, "merge") else a + b for a, b in pairs))

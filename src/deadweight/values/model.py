@@ -4,14 +4,19 @@ r"""The fitted model: counts of a log turned into a `TabularMDP`.
    \hat d_0 = \text{first states}
 
 pooled over time. The last step of a terminated episode leads to termination; that of a truncated one to its
-logged successor, or nowhere when none was logged (its reward counts all the same).
+logged successor, or nowhere when none was logged (its reward counts all the same). Everything is done on flat
+arrays of the distinct (s, a, s'), sorted; a matrix is made once, at the end.
+
+Cross-fitting: an episode's fold follows from its number in the whole log, so that folds do not depend on how
+the log is cut into blocks and parts. One pass counts all folds; the model that has not seen a fold is that of
+the others' counts together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,33 +38,30 @@ if TYPE_CHECKING:
     from deadweight.mdp.tabular import Sparse
 
 
-# --------------------------------------------------------------------------------------------------------
-# The rows of a fitted model: counts of transitions, with what unseen pairs borrow, as sparse probabilities.
-#
-# Everything is done on flat arrays of the distinct (s, a, s'), sorted; a matrix is made once, at the end.
-
 # Bytes of an entry of a sparse matrix while it is added up: value, place, and both once more.
 ENTRY = 32
+UNSEEN = ("pool", "terminate", "mean")
+SMOOTHING = 1e-9
+FOLDS = 5  # of a cross-fitted model, where nobody says how many
+COUNT_CELLS = 1 << 20
+# The kernel counts in tables of all (s, a, s') of no more cells than this, or than this many for each step.
+FEW_CELLS, CELLS_A_STEP = 1 << 16, 4
+# With no more cells than this, (s, a, s') is looked up in a table of all of them; else among the sorted keys.
+MOST_CELLS = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
 class ModelRows:
-    """Transitions of (S, A) pairs, by key (s * A + a) * (S + 1) + s', s' = S for termination.
+    """Transitions of (S, A) pairs, by key (s * A + a) * (S + 1) + s', s' = S for termination."""
 
-    Attributes:
-      moves: their number and, where transitions have discounts of their own, the sums of these.
-      n_states, n_actions: S and A.
-    """
-
-    moves: KeyedSums
+    moves: KeyedSums  # their number and, where transitions have discounts of their own, the sums of these
     n_states: int
     n_actions: int
 
     @property
     def pairs(self) -> IntArray:
         """The pair of each transition."""
-        pairs: IntArray = self.moves.keys // (self.n_states + 1)
-        return pairs
+        return np.asarray(self.moves.keys // (self.n_states + 1))
 
     @property
     def totals(self) -> FloatArray:
@@ -67,7 +69,7 @@ class ModelRows:
         return sums_by(self.pairs, self.moves.sums[0], self.n_states * self.n_actions)
 
     def pooled(self) -> ModelRows:
-        """Those in which an unseen pair has the transitions of its state, all actions together."""
+        """Transitions in which an unseen pair has those of its state, all actions together."""
         unseen = np.flatnonzero(self.totals == 0)
         if not unseen.size:
             return self
@@ -88,7 +90,7 @@ class ModelRows:
         return self._with(keys, borrowed.sums[:, at])
 
     def ended(self) -> ModelRows:
-        """Those in which a pair without any successor ends; no discount is left of it."""
+        """Transitions in which a pair without any successor ends; no discount is left of it."""
         rest = np.flatnonzero(self.totals == 0)
         if not rest.size:
             return self
@@ -116,18 +118,12 @@ class ModelRows:
         np.cumsum(np.bincount(pairs, minlength=len(ends) - 1), out=ends[1:])
         shape = (len(ends) - 1, self.n_states + 1)
         kind = np.int32 if max(*shape, len(shares)) < 2**31 else np.int64
-        made: Any = sparse.csr_array((shares, columns.astype(kind), ends.astype(kind)), shape=shape)
-        made.has_canonical_format = True  # keys are sorted and distinct
-        return made  # type: ignore[no-any-return]
+        matrix: Any = sparse.csr_array((shares, columns.astype(kind), ends.astype(kind)), shape=shape)
+        matrix.has_canonical_format = True  # keys are sorted and distinct
+        return matrix  # type: ignore[no-any-return]
 
 
-# --------------------------------------------------------------------------------------------------------
-
-UNSEEN = ("pool", "terminate", "mean")
-SMOOTHING = 1e-9
-COUNT_CELLS = 1 << 20
-# The kernel counts in tables of all (s, a, s') of no more cells than this, or than this many for each step.
-FEW_CELLS, CELLS_A_STEP = 1 << 16, 4
+# --- Counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +148,7 @@ class Counts:
         )
 
     def pooled(self) -> Counts:
-        """The same with all actions as one: the chain that the log itself has followed."""
+        """Counts with all actions as one: the chain that the log itself has followed."""
         rows, after = np.divmod(self.transitions.keys, self.n_states + 1)
         moves = rows // self.n_actions * (self.n_states + 1) + after
         return Counts(
@@ -169,9 +165,8 @@ class Counts:
         return len(self.transitions.sums) > 1
 
     def without_durations(self) -> Counts:
-        """The same without discounts: where steps lead, however long they take."""
-        moves = KeyedSums(self.transitions.keys, self.transitions.sums[:1])
-        return replace(self, transitions=moves)
+        """Counts without discounts: where steps lead, however long they take."""
+        return replace(self, transitions=KeyedSums(self.transitions.keys, self.transitions.sums[:1]))
 
     def visits(self) -> FloatArray:
         """(S, A) number of visits of each pair."""
@@ -191,8 +186,7 @@ class Counts:
         require_table(self.n_states, self.n_actions, "A table of the counts")
         table = np.zeros(self.n_states * self.n_actions)
         table[self.pairs.keys] = self.pairs.sums[column]
-        by_state: FloatArray = table.reshape(self.n_states, self.n_actions)
-        return by_state
+        return table.reshape(self.n_states, self.n_actions)
 
     def start_distribution(self) -> FloatArray:
         """(S,) share of episodes that begin in each state."""
@@ -203,37 +197,27 @@ class Counts:
 
 def count(parts: Sequence[Trajectories], n_states: int, n_actions: int, workers: int = 1) -> Counts:
     """Counts of a log, or of its parts."""
-    counts: Counts = reduce_log(
-        parts, partial(_count_block, n_states, n_actions), workers, COUNT_CELLS, by_ends=True
-    )[0]
+    summarise = partial(_count_block, n_states, n_actions)
+    counts: Counts = reduce_log(parts, summarise, workers, COUNT_CELLS, by_ends=True)[0]
     return counts
 
 
-def _count_block(n_states: int, n_actions: int, block: Block) -> list[Counts]:
-    return count_by_fold(n_states, n_actions, block, None, 1)
-
-
-def count_by_fold(
-    n_states: int, n_actions: int, block: Block, fold_of: IntArray | None, folds: int
+def _count_block(
+    n_states: int, n_actions: int, block: Block, fold_of: IntArray | None = None, folds: int = 1
 ) -> list[Counts]:
-    """Counts of the episodes of a block, those of each fold by themselves.
-
-    Args:
-      fold_of: (m,) the fold of each episode; None where there is but one.
-      folds: number of folds.
-    """
+    """Counts of the episodes of a block, those of each fold by themselves; `fold_of` is (m,)."""
     counted = _counted(n_states, n_actions, block, fold_of, folds)
     if counted is not None:
         return counted
     if fold_of is None:
-        return [count_rows(n_states, n_actions, block)]
-    return [count_rows(n_states, n_actions, block, fold_of == k) for k in range(folds)]
+        return [_count_rows(n_states, n_actions, block)]
+    return [_count_rows(n_states, n_actions, block, fold_of == k) for k in range(folds)]
 
 
 def _counted(
     n_states: int, n_actions: int, block: Block, fold_of: IntArray | None, folds: int
 ) -> list[Counts] | None:
-    """The same by the kernel, in tables of all transitions; None where it cannot, or they are too large."""
+    """These counts by the kernel, in tables of all transitions; None where it cannot or they are large."""
     log, pairs, width = block.log, n_states * n_actions, n_states + 2
     columns = (log.states, log.actions, log.rewards, log.offsets, block.rows)
     steps = int(block.lengths.sum())
@@ -275,7 +259,7 @@ def _from_tables(
     )
 
 
-def count_rows(n_states: int, n_actions: int, block: Block, rows: BoolArray | None = None) -> Counts:
+def _count_rows(n_states: int, n_actions: int, block: Block, rows: BoolArray | None = None) -> Counts:
     """Counts of the episodes of a block, or of some of them."""
     pair = block.pairs(n_actions)
     successor = successors(block, n_states)
@@ -302,6 +286,52 @@ def successors(block: Block, end: int) -> IntArray:
     return np.where(ended, end, block.next_states)
 
 
+@dataclass(frozen=True, eq=False)
+class FoldCounts:
+    """The counts of each fold of some episodes; merges.
+
+    How many episodes come before a part is known only after the pass, so each part counts as if it were the
+    first. Put behind others, its folds are turned by their number.
+    """
+
+    part: int  # of the log that these episodes come from, or the last of several
+    n: int  # episodes
+    own: tuple[Counts, ...]  # of each fold
+
+    def merge(self, other: FoldCounts) -> FoldCounts:
+        """Both together; the parts of `other` come after, unless it is more of the same one."""
+        turn, folds = (0 if other.part == self.part else self.n), len(self.own)
+        merged = (counts.merge(other.own[(fold - turn) % folds]) for fold, counts in enumerate(self.own))
+        return FoldCounts(other.part, self.n + other.n, tuple(merged))
+
+
+def counts_by_fold(
+    parts: Sequence[Trajectories], folds: int, n_states: int, n_actions: int, workers: int = 1
+) -> FoldCounts:
+    """The counts of each of so many folds, in one pass that need not know how many episodes there are."""
+    summarise = partial(_count_folds, folds, n_states, n_actions)
+    counts: FoldCounts = reduce_log(parts, summarise, workers, COUNT_CELLS, by_ends=True)[0]
+    return counts
+
+
+def together(folds: Sequence[Counts]) -> Counts:
+    """The counts of all folds."""
+    return reduce(Counts.merge, folds)
+
+
+def without_each(folds: Sequence[Counts]) -> list[Counts]:
+    """For each fold the counts of all episodes but its own."""
+    return [together([*folds[:k], *folds[k + 1 :]]) for k in range(len(folds))]
+
+
+def _count_folds(folds: int, n_states: int, n_actions: int, block: Block) -> list[FoldCounts]:
+    fold_of: IntArray = (block.first + block.rows) % folds
+    return [FoldCounts(block.part, block.n, tuple(_count_block(n_states, n_actions, block, fold_of, folds)))]
+
+
+# --- The model
+
+
 def fit_mdp(
     log: Trajectories, n_states: int | None = None, n_actions: int | None = None, unseen: str = "pool"
 ) -> TabularMDP:
@@ -324,18 +354,13 @@ def fit_mdp(
              [2., 2.]])
     """
     require_labels(require_log(log), "A model from counts")
-    check_unseen(unseen)
-    sizes = (max(n_states or 0, log.n_states), max(n_actions or 0, log.n_actions))
-    uncut = log.time_limit is None and bool(log.terminated.all())
-    return mdp_from_counts(count([log], *sizes), log.horizon, unseen, open_end=uncut)
-
-
-def check_unseen(unseen: str) -> None:
-    """Refuse a rule that does not exist."""
     if unseen not in UNSEEN:
         raise OptionError(
             f"unseen must be one of {', '.join(UNSEEN)}; found {unseen!r}.", fix='For example unseen="pool".'
         )
+    sizes = (max(n_states or 0, log.n_states), max(n_actions or 0, log.n_actions))
+    uncut = log.time_limit is None and bool(log.terminated.all())
+    return mdp_from_counts(count([log], *sizes), log.horizon, unseen, open_end=uncut)
 
 
 def mdp_from_counts(
@@ -381,21 +406,12 @@ def _ending(kept: Any, spread: FloatArray | None) -> Any:
     return sparse.csr_array(kept + sparse.csr_array((np.maximum(missing, 0.0), place), kept.shape))
 
 
-# --------------------------------------------------------------------------------------------------------
-# Layout: which entry of a table by transition a logged step is.
-#
-# Entries are the distinct logged (s, a, s'); after them come the pairs, for steps of which nobody knows where
-# they led, and one entry for padding.
-
-# With no more cells than this, (s, a, s') is looked up in a table of all of them; else among the sorted keys.
-MOST_CELLS = 1 << 22
-
-
 class Layout:
-    """Which derivatives concern which logged transition.
+    """Which derivatives concern which logged transition, and which entry of a table a logged step is.
 
-    Besides the logged (s, a, s') there are, for the unseen actions of s that borrow its pooled transitions,
-    the distinct logged (s, s').
+    Entries are the distinct logged (s, a, s'); after them come the pairs, for steps of which nobody knows
+    where they led, and one entry for padding. Besides there are, for the unseen actions of s that borrow its
+    pooled transitions, the distinct logged (s, s').
     """
 
     def __init__(self, counts: Counts, unseen: str) -> None:
@@ -407,7 +423,7 @@ class Layout:
         self.visits = counts.visits()
         self.moves = sums_by(self.pair, self.number, n_states * n_actions).reshape(n_states, n_actions)
         state = self.pair // n_actions
-        pooled, self.pooled = _distinct(state * (n_states + 1) + self.after, n_states * (n_states + 1))
+        pooled, self.pooled = distinct(state * (n_states + 1) + self.after, n_states * (n_states + 1))
         self.pooled_state, self.pooled_after = np.divmod(pooled, n_states + 1)
         pool = unseen == "pool"
         self.borrows_reward = (self.visits == 0) & pool
@@ -421,8 +437,7 @@ class Layout:
     def lent(self, f: FloatArray) -> FloatArray:
         """(..., S) what the unseen actions of each state have together, of (..., S * A)."""
         cells = f.reshape(*f.shape[:-1], *self.moves.shape)
-        by_state: FloatArray = np.where(self.borrows_moves, cells, 0.0).sum(axis=-1)
-        return by_state
+        return np.asarray(np.where(self.borrows_moves, cells, 0.0).sum(axis=-1))
 
     @cached_property
     def cells(self) -> IntArray | None:
@@ -457,7 +472,7 @@ class Layout:
         return place
 
 
-def _distinct(keys: IntArray, cells: int) -> tuple[IntArray, IntArray]:
+def distinct(keys: IntArray, cells: int) -> tuple[IntArray, IntArray]:
     """The distinct keys, sorted, and the place of each key among them; by a table where that is small."""
     if cells > MOST_CELLS:
         return np.unique(keys, return_inverse=True)

@@ -1,6 +1,6 @@
 r"""The influence of a fitted model: what an episode does to an estimate by being in the model's counts.
 
-An estimate depends on the action values by a table of derivatives, its *start* (`estimators/starts.py`).
+An estimate depends on the action values by a table of derivatives, its *start* (`estimators/influence.py`).
 Values of one step depend on those of the next, so the start is pushed forward through the model,
 
 .. math:: f_t(s,a) = \mathrm{start}_t(s,a) + g_t(s) \, \pi_e(a|s), \qquad
@@ -12,11 +12,22 @@ and a step (s, a, r, s') of episode i then moves the estimate by way of reward a
 
 Pairs that were never seen borrow from others, and what they do is shared out among those. The sum is sampling
 noise only: what the model gets wrong in the limit is not in it. A given model has no influence.
+
+A pair (s, a) that was seen once has no noise there: its reward and its successor are fitted exactly. What
+pairs that were hardly seen leave open is
+
+.. math:: v_u = \sum_{s,a} \left( \frac{o(s) \, \pi_e(a|s)}{n(s,a) + 1} \right)^2 g_s^2, \qquad
+   o(s) = \sum_t \gamma^t \Pr_e(s_t = s)
+
+with g_s^2 the mean square of r + gamma V_{t+1}(s') - V_t(s) over the visits of s, shrunk by one visit towards
+that of all states. It falls with the square of the visits: in a long log it is next to nothing. The standard
+error of DM has it once. The interval of BLEND adds it by itself to a covariance of influences, in which DM
+does not bring it along.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,10 +39,11 @@ from deadweight.mdp.tabular import TabularMDP, average_actions
 from deadweight.sums import kernel
 from deadweight.sums.blocks import Block, Folds
 from deadweight.sums.lanes import aligned_zeros
+from deadweight.sums.summaries import Added
 from deadweight.tools.arithmetic import divide, sums_by, sums_by_row
 from deadweight.tools.limits import one_blas_thread
 from deadweight.typing import BoolArray, FloatArray, IntArray
-from deadweight.values.model import MOST_CELLS, Counts, Layout, pairs_of
+from deadweight.values.model import MOST_CELLS, Counts, Layout, pairs_of, successors
 from deadweight.values.until_end import UntilEnd
 
 # A pushed derivative that is so much smaller than its start changes nothing any more.
@@ -42,6 +54,12 @@ MOST_STEPS = 20_000
 SPARSE = 16
 # Derivatives of so many cells are kept before they meet the values of the next step.
 AT_ONCE = 1 << 21
+# Tables of more numbers than this, 64 MiB, are not worth having.
+MOST_NUMBERS = 1 << 23
+# A table of all successors of all pairs may have so many rows for each that has been seen.
+DENSE = 1.5
+# Of a pack of columns, in `_model.c` as well: a line of cache.
+MOST_COLUMNS = 8
 
 Start = Callable[[int], FloatArray | None]
 
@@ -58,44 +76,31 @@ class SummedStart(Protocol):
 class FittedModel:
     """A fitted model with what its influence needs.
 
-    Attributes:
-      model: the model.
-      counts: what it was fitted to.
-      pi_e: (S, A).
-      v: (H, S) state values of pi_e at all steps over which the model is solved or, if it is solved until
-        its values settle, at the steps of the log: the same at all of them.
-      settled: values go on as they are at the last of these steps; otherwise everything ends there.
-      gamma: discount.
-      unseen: what unseen pairs do, see `deadweight.values.model.fit_mdp`.
-      fold, folds: the model has not seen the episodes of this fold; without folds it has seen all.
-      until_end: the chain that pi_e makes of the model, if somebody has it.
+    The state values `v` of pi_e are those at all steps over which the model is solved or, if it is solved
+    until its values settle, at the steps of the log: the same at all of them.
     """
 
     model: TabularMDP
-    counts: Counts
-    pi_e: FloatArray
-    v: FloatArray
-    settled: bool
+    counts: Counts  # what it was fitted to
+    pi_e: FloatArray  # (S, A)
+    v: FloatArray  # (H, S)
+    settled: bool  # values go on as they are at the last of these steps; otherwise everything ends there
     gamma: float
-    unseen: str = "pool"
-    fold: int = 0
+    unseen: str = "pool"  # what unseen pairs do, see `deadweight.values.model.fit_mdp`
+    fold: int = 0  # whose episodes the model has not seen; without folds it has seen all
     folds: Folds | None = None
-    until_end: UntilEnd | None = None
-
-    def influence(self, start: Start, n: int) -> ModelInfluence:
-        """The influence on an estimate from n episodes whose derivative by Q_t is start(t); None for none."""
-        return self.influences([start], n)[0]
+    until_end: UntilEnd | None = None  # the chain that pi_e makes of the model, if somebody has it
 
     def influences(self, starts: Sequence[Start], n: int) -> list[ModelInfluence]:
-        """The same on several estimates."""
+        """The influences on estimates from n episodes; start(t) is the derivative by Q_t, None for none."""
         with one_blas_thread() if self.model._table is not None else nullcontext():
             pushed = self.push(starts)
         levels = _Levels(self, n)
         at_once = max(1, AT_ONCE // self._layout.size)
         return [
-            one
+            influence
             for lo in range(0, len(starts), at_once)
-            for one in levels.influences(pushed.some(slice(lo, lo + at_once)))
+            for influence in levels.influences(pushed.part(slice(lo, lo + at_once)))
         ]
 
     def push(self, starts: Sequence[Start]) -> Pushed:
@@ -138,15 +143,14 @@ class FittedModel:
     def _derivative(self, starts: Sequence[Start], t: int, g: FloatArray) -> FloatArray:
         f = self._spread(g)
         for k, start in enumerate(starts):
-            own = start(t)
-            if own is not None:
-                f[k] += own
+            derivative = start(t)
+            if derivative is not None:
+                f[k] += derivative
         return f
 
     def _spread(self, g: FloatArray) -> FloatArray:
         """(k, S * A) g(s) pi_e(a|s), of (k, S)."""
-        spread: FloatArray = (g[:, :, None] * self.pi_e).reshape(len(g), -1)
-        return spread
+        return np.reshape(g[:, :, None] * self.pi_e, (len(g), -1))
 
     def _ahead(self, t: int) -> FloatArray:
         """(S + 1,) V_{t+1}, with the end, which is worth nothing."""
@@ -170,8 +174,7 @@ class FittedModel:
     @cached_property
     def _chain(self) -> Any:
         """(S, S) from the derivative by V of one step to that of the next, under pi_e."""
-        chain: Any = average_actions(self.model.P, self.pi_e)
-        return chain[:, :-1].T.tocsr()
+        return average_actions(self.model.P, self.pi_e)[:, :-1].T.tocsr()
 
     def _forward(self, f: FloatArray) -> FloatArray:
         """(k, S) gamma * sum over pairs of f(s, a) P(. | s, a)."""
@@ -192,13 +195,12 @@ def _sums_itself(start: object) -> TypeGuard[SummedStart]:
 def _total(start: Start, steps: int, size: int) -> FloatArray:
     """(S * A,) the sum of a start over the first steps."""
     if _sums_itself(start):
-        found = start.total(steps)
-        return np.zeros(size) if found is None else found
+        summed = start.total(steps)
+        return np.zeros(size) if summed is None else summed
     total = np.zeros(size)
-    for t in range(steps):
-        own = start(t)
-        if own is not None:
-            total += own
+    for derivative in map(start, range(steps)):
+        if derivative is not None:
+            total += derivative
     return total
 
 
@@ -232,8 +234,8 @@ class _Meeting:
         if not self._kept:
             return
         layout = self._layout
-        f = np.stack([one for one, _ in self._kept], axis=-1)  # (k, S * A, steps)
-        ahead = np.stack([one for _, one in self._kept])  # (steps, S + 1)
+        f = np.stack([f_t for f_t, _ in self._kept], axis=-1)  # (k, S * A, steps)
+        ahead = np.stack([v_tp1 for _, v_tp1 in self._kept])  # (steps, S + 1)
         self._kept.clear()
         self._moved += self._met(f, ahead, layout.pair, layout.after)
         if self._lends:
@@ -244,26 +246,19 @@ class _Meeting:
         if self._dense:
             product: FloatArray = f.reshape(-1, f.shape[-1]) @ ahead
             return product.reshape(*f.shape[:2], -1)[:, source, target]
-        one_step: FloatArray = f[:, source, 0] * ahead[0, target]
-        return one_step
+        return np.asarray(f[:, source, 0] * ahead[0, target])
 
 
 @dataclass(frozen=True, eq=False)
 class Pushed:
-    """k starts pushed through a model.
+    """k starts pushed through a model."""
 
-    Attributes:
-      total: (k, S, A) sum_t f_t(s, a).
-      moved: (k, transitions) of each logged transition, gamma sum_t f_t(s, a) V_{t+1}(s').
-      lent: (k, pooled) of each pooled (s, s'), the same of all unseen actions that borrow it together.
-    """
+    total: FloatArray  # (k, S, A) sum_t f_t(s, a)
+    moved: FloatArray  # (k, transitions) gamma sum_t f_t(s, a) V_{t+1}(s') of each logged transition
+    lent: FloatArray  # (k, pooled) that of all unseen actions together that borrow a pooled (s, s')
 
-    total: FloatArray
-    moved: FloatArray
-    lent: FloatArray
-
-    def some(self, which: slice) -> Pushed:
-        """Some of the starts."""
+    def part(self, which: slice) -> Pushed:
+        """A part of the starts."""
         return Pushed(self.total[which], self.moved[which], self.lent[which])
 
 
@@ -271,20 +266,14 @@ class Pushed:
 class ModelInfluence:
     """phi of the episodes of a block, up to a constant.
 
-    Each step adds slope(s, a) * r + level(s, a, s'): two look-ups.
-
-    Attributes:
-      layout: places of steps in the tables.
-      slope: (S * A,).
-      level: by place.
-      during: by place, what the discount of a step adds; None where steps have none of their own.
-      fold, folds: the episodes that the model has not seen; they do not move it.
+    Each step adds slope(s, a) * r + level(s, a, s'): two look-ups. The episodes of `fold` do not move the
+    model, which has not seen them.
     """
 
-    layout: Layout
-    slope: FloatArray
-    level: FloatArray
-    during: FloatArray | None
+    layout: Layout  # places of steps in the tables
+    slope: FloatArray  # (S * A,)
+    level: FloatArray  # by place
+    during: FloatArray | None  # by place, what the discount of a step adds; None where it has none of its own
     fold: int
     folds: Folds | None
 
@@ -295,12 +284,7 @@ class ModelInfluence:
         if self.during is not None:
             moved += block.look_up(self.during, self.layout.on(block)) * block.during
         total: FloatArray = np.add.reduce(moved, axis=1)
-        seen = self.seen(block)
-        return total if seen is None else np.where(seen, total, 0.0)
-
-    def seen(self, block: Block) -> BoolArray | None:
-        """(m,) which episodes the model has seen; None for all."""
-        return None if self.folds is None else self.folds(block) != self.fold
+        return total if self.folds is None else np.where(self.folds(block) != self.fold, total, 0.0)
 
 
 class _Levels:
@@ -336,10 +320,10 @@ class _Levels:
         if self._fitted.unseen == "mean":  # every seen pair earns for the unseen ones as well
             others = total[:, ~seen].sum(axis=1) / np.count_nonzero(seen)
             earning = np.where(seen, total + others[:, None, None], 0.0)
-        own = divide(earning, layout.visits)
+        by_visit = divide(earning, layout.visits)
         shared = divide(np.where(layout.borrows_reward, total, 0.0).sum(axis=2), self._by_state)
-        slope: FloatArray = self._n * (own + shared[:, :, None])
-        mean_reward = own * self._mean_reward
+        slope: FloatArray = self._n * (by_visit + shared[:, :, None])
+        mean_reward = by_visit * self._mean_reward
         mean_reward += (shared * self._pooled_reward)[:, :, None]
         by_pair: FloatArray = -self._n * np.where(seen, mean_reward, 0.0)
         return slope.reshape(count, -1), by_pair.reshape(count, -1)
@@ -352,8 +336,8 @@ class _Levels:
         layout, moved, lent = self._layout, pushed.moved, pushed.lent
         moves = layout.moves.ravel()
         mean = divide(sums_by_row(layout.pair, layout.discount * moved, moves.size), moves)
-        own_moves = moves[layout.pair]
-        follows, change = divide(moved, own_moves), divide(moved - mean[:, layout.pair], own_moves)
+        number = moves[layout.pair]
+        follows, change = divide(moved, number), divide(moved - mean[:, layout.pair], number)
         if layout.borrows_moves.any():
             pooled_number = sums_by(layout.pooled, layout.discount, lent.shape[1])
             pooled_moves = layout.moves.sum(axis=1)
@@ -366,23 +350,11 @@ class _Levels:
         return follows, change
 
 
-# --------------------------------------------------------------------------------------------------------
-# The influences of many models, or of many folds, on the episodes of a block, in one walk along it.
-#
-# Each is a sum of two look-ups a step (`model_influence`). Side by side in one table they cost little more
-# than one of them. An episode moves the models of all folds but its own, so the tables of those are added up
-# before.
-
-# Tables of more numbers than this, 64 MiB, are not worth having.
-MOST_NUMBERS = 1 << 23
-# A table of all successors of all pairs may have so many rows for each that has been seen.
-DENSE = 1.5
-# Of a pack of columns, in `_model.c` as well: a line of cache.
-MOST_COLUMNS = 8
-
-
 class JointInfluence:
-    """Sums of influences of models, several at a time.
+    """Sums of influences of many models, or of many folds, on the episodes of a block, in one walk along it.
+
+    Each influence is a sum of two look-ups a step. Side by side in one table they cost little more than one
+    of them. An episode moves the models of all folds but its own, so the tables of those are added up before.
 
     Args:
       each: for each sum, the influences that it is made of; all have the same states and actions, and all
@@ -397,10 +369,10 @@ class JointInfluence:
 
     def __call__(self, block: Block) -> FloatArray:
         """(k, m) the sums for the episodes of a block."""
-        found = self._compiled(block)
-        if found is not None:
-            return found
-        return np.stack([sum((one(block) for one in some), np.zeros(block.n)) for some in self.each])
+        compiled = self._compiled(block)
+        if compiled is not None:
+            return compiled
+        return np.stack([sum((part(block) for part in parts), np.zeros(block.n)) for parts in self.each])
 
     def _compiled(self, block: Block) -> FloatArray | None:
         log = block.log
@@ -414,12 +386,12 @@ class JointInfluence:
             return None
         fold_of = None if self.folds is None else self.folds(block)
         count = 1 if self.folds is None else self.folds.count
-        found = np.empty((block.n, len(self.each)))
+        sums = np.empty((block.n, len(self.each)))
         sizes = (count, self.n_states, self.n_actions, len(self.each))
         done = kernel.KERNEL.model_influences(
-            columns, log.ends, fold_of, *sizes, self._tables, found.reshape(-1)
+            columns, log.ends, fold_of, *sizes, self._tables, sums.reshape(-1)
         )
-        return found.T if done else None
+        return sums.T if done else None
 
     @cached_property
     def _tables(self) -> tuple[IntArray | None, FloatArray, FloatArray] | None:
@@ -430,7 +402,7 @@ class JointInfluence:
         pairs, width = self.n_states * self.n_actions, self.n_states + 2
         if pairs * width > MOST_CELLS:
             return None
-        layouts = dict.fromkeys(one.layout for some in self.each for one in some)
+        layouts = dict.fromkeys(part.layout for parts in self.each for part in parts)
         logged = np.zeros(pairs * (self.n_states + 1), dtype=bool)
         for layout in layouts:
             logged[layout.keys] = True
@@ -447,14 +419,14 @@ class JointInfluence:
         place_in = {layout: known[number[layout.keys]] for layout in layouts}
         slope = np.zeros((folds, pairs, len(self.each)))
         level = np.zeros((folds, places, len(self.each)))
-        for column, some in enumerate(self.each):
-            for one in some:
-                seen = [fold for fold in range(folds) if self.folds is None or fold != one.fold]
-                at, size = place_in[one.layout], len(one.layout.keys)
-                slope[seen, :, column] += one.slope
+        for column, parts in enumerate(self.each):
+            for part in parts:
+                seen = [fold for fold in range(folds) if self.folds is None or fold != part.fold]
+                at, size = place_in[part.layout], len(part.layout.keys)
+                slope[seen, :, column] += part.slope
                 for fold in seen:
-                    level[fold, at, column] += one.level[:size]
-                    level[fold, unknown, column] += one.level[size : size + pairs]
+                    level[fold, at, column] += part.level[:size]
+                    level[fold, unknown, column] += part.level[size : size + pairs]
         if dense:
             return None, _in_packs(slope), _in_packs(level)
         cells = np.full((pairs, width), places - 1, dtype=np.int64)
@@ -475,3 +447,67 @@ def _in_packs(table: FloatArray) -> FloatArray:
         packed[table[..., :first].size :][: pack.size] = pack.reshape(-1)
         first += size
     return packed
+
+
+# --- What pairs that were hardly seen could do to the value of a fitted model
+
+
+@dataclass(frozen=True, eq=False)
+class SquaresByState(Added):
+    """Squared errors of the model's state values, and steps, by state."""
+
+    squares: FloatArray  # (S,)
+    visits: FloatArray  # (S,)
+
+
+class Surprise:
+    """The squares of r + gamma V_{t+1}(s') - V_t(s) by state.
+
+    Args:
+      model: whose values they are.
+      v: (T + 1, S + 1) at the steps of the log and after the last of them, with the end; one row where values
+        are the same at every step.
+      gamma: discount.
+    """
+
+    def __init__(self, model: Hashable, v: FloatArray, gamma: float) -> None:
+        self.key = ("surprise", model, gamma)
+        self.v, self.gamma = v, gamma
+
+    def summarise(self, block: Block) -> SquaresByState:
+        """The sums over the steps of a block whose successor is known."""
+        size = self.v.shape[1] - 1
+        after, known = known_successors(block, self.v)
+        s, t = block.states[known], block.times[known]
+        now, then = (0, 0) if len(self.v) == 1 else (t, t + 1)
+        discount = self.gamma if block.during is None else block.during[known]
+        errors = block.paid[known] + discount * self.v[then, after[known]] - self.v[now, s]
+        return SquaresByState(sums_by(s, np.square(errors), size), sums_by(s, size=size))
+
+
+def known_successors(block: Block, v: FloatArray) -> tuple[IntArray, BoolArray]:
+    """(m, H) where each step leads, the end included and -1 for unknown, and for which steps that is known.
+
+    After the last step of all nothing may count, wherever it leads; `v` is (T + 1, S + 1) as in `Surprise`.
+    """
+    after = successors(block, v.shape[1] - 1)
+    known = after >= 0
+    if block.horizon == len(v) - 1 and not v[-1].any():
+        known[:, -1] = block.lengths == block.horizon
+    return after, known
+
+
+def at_steps(v: FloatArray, after: FloatArray) -> FloatArray:
+    """(T + 1, S + 1) values of (T, S) steps and of (S,) what follows the last one, with the end."""
+    table = np.zeros((len(v) + 1, v.shape[1] + 1))
+    table[:-1, :-1], table[-1, :-1] = v, after
+    return table
+
+
+def unseen_errors(
+    squares: SquaresByState, occupancy: FloatArray, pi_e: FloatArray, visits: FloatArray
+) -> FloatArray:
+    """(S, A) what each pair adds to the root of v_u, from (S,) o(s), pi_e and n(s, a)."""
+    overall = divide(squares.squares.sum(), squares.visits.sum())
+    by_state = (squares.squares + overall) / (squares.visits + 1.0)
+    return np.asarray(occupancy[:, None] * pi_e / (visits + 1.0) * np.sqrt(by_state)[:, None])

@@ -25,25 +25,19 @@ from deadweight.tools.arithmetic import frozen, unmasked
 from deadweight.typing import BoolArray, FloatArray, IntArray
 
 Influence = Callable[[Block], FloatArray]
+# Without a horizon values settle; a change below this share of their spread is none.
+MOST_ROUNDS, CHANGED = 50, 1e-3
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The rows of a log, and after them what follows each episode, for a learner of action values.
+    """The rows of a log, and after them what follows each episode, for a learner of action values."""
 
-    Attributes:
-      log: each row is a state of its own.
-      pi_e: (S, A) by the number that a row has as a state.
-      gamma: discount.
-      steps: over which values are taken; None: until the end.
-      folds: number of folds by episode, 0 for none.
-    """
-
-    log: Trajectories
-    pi_e: FloatArray
-    gamma: float
-    steps: int | None
-    folds: int = 0
+    log: Trajectories  # each row is a state of its own
+    pi_e: FloatArray  # (S, A) by the number that a row has as a state
+    gamma: float  # discount
+    steps: int | None  # over which values are taken; None: until the end
+    folds: int = 0  # number of folds by episode, 0 for none
 
     @property
     def n(self) -> int:
@@ -109,8 +103,7 @@ class Rows:
     @cached_property
     def known(self) -> BoolArray:
         """(n,) where it is known what followed: another row, or the end."""
-        known: BoolArray = self.ended | (self.following >= 0)
-        return known
+        return np.asarray(self.ended | (self.following >= 0))
 
     def limits(self, t: IntArray) -> tuple[FloatArray, FloatArray]:
         """Lowest and highest sum of rewards that can be to come at step t, by the rewards in the log.
@@ -131,28 +124,19 @@ class OfEpisodes:
     values: FloatArray  # (n,)
 
     def __call__(self, block: Block) -> FloatArray:
-        """(m,) of a block's episodes."""
-        found: FloatArray = self.values[block.first + block.rows]
-        return found
+        """(m,) influence of a block's episodes."""
+        return self.values[block.first + block.rows]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RowValues:
-    """What a learner has made of the rows of a log, taken as known: no episode moves it.
+    """Action values of the rows of a log, taken as known: no episode moves them."""
 
-    Attributes:
-      q: (S, A) by the number of a row as a state.
-      start: (episodes,) value of each episode's first row, by a model of all episodes.
-      start_without: (folds, episodes) the same by the model without each fold; None where there are none.
-      flags: what must be known of the model, such as "model-unstable".
-      settled: whether values until the end were found, where they were asked for.
-    """
-
-    q: FloatArray
-    start: FloatArray
-    start_without: FloatArray | None = None
-    flags: tuple[str, ...] = ()
-    settled: bool = True
+    q: FloatArray  # (S, A) by the number of a row as a state
+    start: FloatArray  # (episodes,) value of each episode's first row, by a model of all episodes
+    start_without: FloatArray | None = None  # (folds, episodes) these by the model without each fold
+    flags: tuple[str, ...] = ()  # what must be known of the model, such as "model-unstable"
+    settled: bool = True  # whether values until the end were found, where they were asked for
 
     def q_of(self, x: FloatArray, times: IntArray) -> FloatArray | None:
         """(m, A) values of any features at some steps, by a model of all episodes; None without one."""
@@ -184,11 +168,11 @@ class MovedValues(RowValues, ABC):
     @property
     @abstractmethod
     def start_influence(self) -> Influence:
-        """The same on the mean of `start`."""
+        """The influence of each episode on the mean of `start`."""
 
 
 class RowLearner(ABC):
-    """A way to get action values for the rows of a log."""
+    """A method that gives action values for the rows of a log."""
 
     @abstractmethod
     def fit(self, rows: Rows) -> RowValues:
@@ -198,10 +182,6 @@ class RowLearner(ABC):
 def state_values(q: FloatArray, pi_e: FloatArray) -> FloatArray:
     """(S,) V of each row."""
     return np.asarray(np.einsum("sa,sa->s", q, pi_e))
-
-
-# --------------------------------------------------------------------------------------------------------
-# Action values that somebody else has made.
 
 
 class GivenQ(RowLearner):
@@ -230,12 +210,8 @@ class GivenQ(RowLearner):
 
     def fit(self, rows: Rows) -> RowValues:
         """The values as they are."""
-        own = self._in_order_of(rows)
-        q = np.zeros((len(rows.pi_e), rows.n_actions))
-        q[rows.log.states] = own
-        first = rows.log.offsets[:-1]
-        start = np.einsum("ia,ia->i", own[first], rows.probs[first])
-        return RowValues(q=q, start=start)
+        q = self._in_order_of(rows)
+        return RowValues(q=_by_state(rows, q), start=_starts(rows, q))
 
     def _in_order_of(self, rows: Rows) -> FloatArray:
         """(steps, A) the values of a log's steps; an error where they do not fit."""
@@ -293,23 +269,15 @@ def _checked(values: npt.ArrayLike, name: str, may_be_unknown: bool = False) -> 
     return table
 
 
-# --------------------------------------------------------------------------------------------------------
-# Action values by any regressor: fitted Q evaluation.
-#
-# .. math:: Q_t \leftarrow \text{fit of } r + \gamma \sum_{a'} \pi_e(a'|x') \, Q_{t+1}(x', a')
-#    \text{ on } (x, a)
-#
-# step by step from the last one. Where no episode was cut it goes on until values change no more.
-
-# Without a horizon values settle; a change below this share of their spread is none.
-MOST_ROUNDS, CHANGED = 50, 1e-3
-
-
 class RegressorQ(RowLearner):
-    """Action values by a regressor with `fit(X, y)` and `predict(X)`, such as those of scikit-learn.
+    r"""Action values by a regressor with `fit(X, y)` and `predict(X)`, such as those of scikit-learn.
 
-    Columns are the features, and one of 0 and 1 for each action. It is fitted once for each step over which
-    values are taken and for each fold; standard errors take it as known.
+    .. math:: Q_t \leftarrow \text{fit of } r + \gamma \sum_{a'} \pi_e(a'|x') \, Q_{t+1}(x', a')
+       \text{ on } (x, a)
+
+    step by step from the last one; where no episode was cut, until values change no more. Columns are the
+    features, and one of 0 and 1 for each action. It is fitted once for each step over which values are taken
+    and for each fold; standard errors take it as known.
 
     Args:
       estimator: fitted copies are made of it; it stays as it is.
@@ -342,31 +310,20 @@ class RegressorQ(RowLearner):
 
     def fit(self, rows: Rows) -> RowValues:
         """Values of each fold from the rows of the others."""
-        everything = np.ones(rows.n, dtype=bool)
-        folds = [rows.fold != k for k in range(rows.folds)]
-        whole, settled = self._values(rows, everything)
-        start = _starts(rows, whole)
-        if not folds:
-            return RowValues(q=self._by_state(rows, whole), start=start, settled=settled)
-        q, without = np.empty((rows.n, rows.n_actions)), []
-        for k, seen in enumerate(folds):
-            found, fine = self._values(rows, seen)
+        q, settled = self._values(rows, np.ones(rows.n, dtype=bool))
+        start, without = _starts(rows, q), []
+        for k in range(rows.folds):
+            of_others, fine = self._values(rows, rows.fold != k)
             settled &= fine
-            q[rows.fold == k] = found[rows.fold == k]
-            without.append(_starts(rows, found))
-        return RowValues(
-            q=self._by_state(rows, q), start=start, start_without=np.stack(without), settled=settled
-        )
-
-    def _by_state(self, rows: Rows, q: FloatArray) -> FloatArray:
-        table = np.zeros((len(rows.pi_e), rows.n_actions))
-        table[rows.log.states] = q
-        return table
+            q[rows.fold == k] = of_others[rows.fold == k]
+            without.append(_starts(rows, of_others))
+        start_without = np.stack(without) if without else None
+        return RowValues(q=_by_state(rows, q), start=start, start_without=start_without, settled=settled)
 
     def _values(self, rows: Rows, seen: BoolArray) -> tuple[FloatArray, bool]:
         """(n, A) values of all rows at their steps, fitted to those seen; whether they have settled."""
-        columns = _columns(rows.x, rows.n_actions)
         now: FloatArray = np.zeros((len(rows.x), rows.n_actions))
+        columns = np.concatenate([rows.x, now], axis=1)  # features, and room for the action
         if rows.steps is None:
             for _ in range(MOST_ROUNDS):
                 before, now = now, self._one_step_earlier(rows, columns, seen, now, 0)
@@ -386,9 +343,9 @@ class RegressorQ(RowLearner):
         v = np.einsum("ia,ia->i", later, rows.probs)
         ahead = np.where(rows.following >= 0, v[rows.following], 0.0)
         # A row without a known successor has a reward only; it is used while no row has a value after it.
-        some = seen & rows.known if ahead.any() else seen
+        used = seen & rows.known if ahead.any() else seen
         low, high = rows.limits(np.asarray(t))
-        return np.clip(self._fitted(columns, rows, some, rows.log.rewards + rows.gamma * ahead), low, high)
+        return np.clip(self._fitted(columns, rows, used, rows.log.rewards + rows.gamma * ahead), low, high)
 
     def _fitted(self, columns: FloatArray, rows: Rows, seen: BoolArray, target: FloatArray) -> FloatArray:
         """(n + episodes, A) predictions of a copy fitted to the rows seen."""
@@ -398,30 +355,27 @@ class RegressorQ(RowLearner):
         x[:, -rows.n_actions :] = np.eye(rows.n_actions)[rows.log.actions[chosen]]
         with _named(self, "fit"):
             model.fit(x, target[chosen])
-        found = np.empty((len(columns), rows.n_actions))
+        predicted = np.empty((len(columns), rows.n_actions))
         every = columns.copy()
         for action in range(rows.n_actions):
             every[:, -rows.n_actions :] = np.eye(rows.n_actions)[action]
             with _named(self, "predict"):
-                found[:, action] = np.asarray(model.predict(every), dtype=np.float64).reshape(len(every))
-        self._check(found[: rows.n])
-        return found
-
-    def _check(self, found: FloatArray) -> None:
-        bad = np.argwhere(~np.isfinite(found))
+                predicted[:, action] = np.asarray(model.predict(every), dtype=np.float64).reshape(len(every))
+        bad = np.argwhere(~np.isfinite(predicted[: rows.n]))
         if bad.size:
             row, action = (int(i) for i in bad[0])
             raise EstimationError(
-                f"{self!r} predicts {found[row, action]} for row {row}, action number {action}; values must "
-                "be finite.",
+                f"{self!r} predicts {predicted[row, action]} for row {row}, action number {action}; values "
+                "must be finite.",
                 fix="See whether the regressor converges on these features; standardise them, or take "
                 "another one.",
             )
+        return predicted
 
 
 @contextmanager
 def _named(learner: RegressorQ, verb: str) -> Iterator[None]:
-    """What a regressor of somebody else's raises, said to be its own."""
+    """Errors of a user's regressor, reported as its own."""
     try:
         yield
     except Exception as error:
@@ -432,12 +386,14 @@ def _named(learner: RegressorQ, verb: str) -> Iterator[None]:
         ) from error
 
 
-def _columns(x: FloatArray, n_actions: int) -> FloatArray:
-    """Features, and room for the action."""
-    return np.concatenate([x, np.zeros((len(x), n_actions))], axis=1)
-
-
 def _starts(rows: Rows, q: FloatArray) -> FloatArray:
+    """(episodes,) V of each episode's first row."""
     first = rows.log.offsets[:-1]
-    found: FloatArray = np.einsum("ia,ia->i", q[first], rows.probs[first])
-    return found
+    return state_values(q[first], rows.probs[first])
+
+
+def _by_state(rows: Rows, q: FloatArray) -> FloatArray:
+    """(S, A) values by the number of a row as a state."""
+    table = np.zeros((len(rows.pi_e), rows.n_actions))
+    table[rows.log.states] = q
+    return table

@@ -1,9 +1,17 @@
 r"""Sums until the end of a chain: :math:`(I - \gamma P_\pi) x = b`, its transpose, and where they exist.
 
 They exist on the states from which the policy is sure to end in the model. Chains of few states are tables;
-larger ones are sparse, and very large ones are summed step by step.
+larger ones are sparse, and very large ones are summed step by step. Smoothed counts add u 1' to P, a matrix
+of rank one that is never written out.
 
-Smoothed counts add u 1' to P, a matrix of rank one that is never written out.
+So is a model solved until more steps change nothing (`settle`): one of a log in which no episode was cut has
+no horizon. Its values are those until the task ends,
+
+.. math:: V = r_\pi + \gamma P_\pi V, \qquad Q = r + \gamma P V
+
+and do not depend on how long the longest logged episode happened to be. Where the policy may go round for
+ever (or for more steps than anybody would log), values over a fixed number of steps stand in for them; if it
+gets there from the start, nothing has settled.
 """
 
 from __future__ import annotations
@@ -37,6 +45,8 @@ MOST_STEPS = 1e6
 # Systems of more states than this are solved step by step: factors of a large sparse matrix may be dense.
 FACTORED = 2_000
 CONVERGED = 1e-13
+# Of a settled value; the last digits are the solver's.
+KEPT_BITS = 42
 
 
 class UntilEnd:
@@ -64,13 +74,13 @@ class UntilEnd:
 
     def values(self, gain: FloatArray) -> FloatArray | None:
         """(S,) x = gain + gamma P x on the fine states, 0 on the others; None if it could not be solved."""
-        found = self._solved(gain[:, None], self.fine, transposed=False)
-        return None if found is None else found[:, 0]
+        values = self._solved(gain[:, None], self.fine, transposed=False)
+        return None if values is None else values[:, 0]
 
     def occupancy(self, d0: FloatArray) -> FloatArray | None:
-        """(S,) x = d0 + gamma P' x, likewise."""
-        found = self._solved(d0[:, None], self.fine, transposed=True)
-        return None if found is None else found[:, 0]
+        """(S,) x = d0 + gamma P' x on the fine states; None if it could not be solved."""
+        visits = self._solved(d0[:, None], self.fine, transposed=True)
+        return None if visits is None else visits[:, 0]
 
     def onwards(self, b: FloatArray) -> FloatArray | None:
         """(k, S) x = b + gamma P' x for (k, S): what becomes of many b on the way to the end.
@@ -79,19 +89,19 @@ class UntilEnd:
         """
         if b[:, ~self.fine].any() or not self._chain.has_factors(self.fine, self._u):
             return None
-        found = self._solved(b.T, self.fine, transposed=True)
-        return None if found is None else found.T
+        sums = self._solved(b.T, self.fine, transposed=True)
+        return None if sums is None else sums.T
 
     def _solved(self, b: FloatArray, fine: BoolArray, transposed: bool) -> FloatArray | None:
         """(S, k) x = b + gamma P x on the fine states, 0 on the others."""
         states = np.flatnonzero(fine)
-        found = self._inner(b[states], states, transposed)
-        if found is None or not np.isfinite(found).all():
+        inner = self._inner(b[states], states, transposed)
+        if inner is None or not np.isfinite(inner).all():
             return None
         if states.size == fine.size:
-            return found
+            return inner
         x = np.zeros_like(b)
-        x[states] = found
+        x[states] = inner
         return x
 
     def _inner(self, b: FloatArray, states: IntArray, transposed: bool) -> FloatArray | None:
@@ -106,8 +116,7 @@ class UntilEnd:
         left = 1.0 - self._gamma * float(q @ both[:, -1])
         if not left > 0.0:
             return None
-        found: FloatArray = both[:, :-1] + self._gamma * (q @ both[:, :-1]) / left * both[:, -1:]
-        return found
+        return np.asarray(both[:, :-1] + self._gamma * (q @ both[:, :-1]) / left * both[:, -1:])
 
 
 class _Table:
@@ -177,35 +186,14 @@ class _Matrix:
         return None
 
 
-# --------------------------------------------------------------------------------------------------------
-# Settled values: a model solved until more steps change nothing.
-#
-# A model of a log in which no episode was cut has no horizon. Its values are those until the task ends,
-#
-# .. math:: V = r_\pi + \gamma P_\pi V, \qquad Q = r + \gamma P V
-#
-# and do not depend on how long the longest logged episode happened to be. They exist where the policy is sure
-# to end in the model. Where it may go round for ever (or for more steps than anybody would log), values over
-# a fixed number of steps stand in for them; if it gets there from the start, nothing has settled.
-
-KEPT_BITS = 42
-
-
 @dataclass(frozen=True, eq=False)
 class Settled:
-    """Values and occupancy of a policy in a model, until the end.
+    """Values and occupancy of a policy in a model, until the end."""
 
-    Attributes:
-      q: (S, A).
-      v: (S,).
-      occupancy: (S,) discounted number of visits of each state from the start.
-      until_end: the chain that the policy makes of the model.
-    """
-
-    q: FloatArray
-    v: FloatArray
-    occupancy: FloatArray
-    until_end: UntilEnd
+    q: FloatArray  # (S, A)
+    v: FloatArray  # (S,)
+    occupancy: FloatArray  # (S,) discounted number of visits of each state from the start
+    until_end: UntilEnd  # the chain that the policy makes of the model
 
 
 def settle(mdp: TabularMDP, pi: FloatArray, gamma: float, steps: int) -> Settled | None:
@@ -241,7 +229,7 @@ def occupancy(mdp: TabularMDP, pi: FloatArray, gamma: float) -> FloatArray | Non
 
 
 def _rounded(values: FloatArray) -> FloatArray:
-    """Values without the last digits, which are the solver's: what is equal in theory stays equal.
+    """Values without their last digits: what is equal in theory stays equal.
 
     Levels of a path are distinct gaps, and a gap of exactly epsilon is not below it.
     """
@@ -249,5 +237,4 @@ def _rounded(values: FloatArray) -> FloatArray:
     if not 0.0 < largest < np.inf:
         return values
     unit = 2.0 ** (int(np.frexp(largest)[1]) - KEPT_BITS)
-    rounded: FloatArray = np.round(values / unit) * unit
-    return rounded
+    return np.asarray(np.round(values / unit) * unit)

@@ -12,13 +12,12 @@ import numpy as np
 
 from deadweight.answers.intervals import check_interval
 from deadweight.errors import OptionError, PolicyError, did_you_mean
-from deadweight.estimators.estimator import Estimator
-from deadweight.estimators.names import estimator_of
+from deadweight.estimators.estimator import Estimator, estimator_of
 from deadweight.log.interface import Log, Source, as_log
 from deadweight.mdp.tabular import check_gamma
 from deadweight.question.asked import Facts, Options, read_options
-from deadweight.question.mixtures import one_behaviour
 from deadweight.question.question import Policy, Question, ask, opened
+from deadweight.question.understanding import one_behaviour
 from deadweight.results.comparison import (
     BASELINE,
     ROUNDING,

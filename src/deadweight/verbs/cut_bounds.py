@@ -1,8 +1,7 @@
-"""The verb `cut_bounds`: what can be said whatever happened after the log was cut.
+"""The verb `cut_bounds`: the worst and the best case of whatever happened after the log was cut.
 
-A stay that still goes on, a customer who is still there: the log shows only their beginning. Nothing in it
-says how they would have ended, and weights for the chance of being cut need assumptions that nobody can
-check. What can be done without any is to take the worst and the best case.
+A stay that still goes on, a customer who is still there: the log shows only their beginning. Weights for the
+chance of being cut need assumptions that nobody can check; the two cases need none.
 """
 
 from __future__ import annotations
@@ -51,8 +50,8 @@ def cut_bounds(
       (2.5, 3.5)
     """
     least, most = _checked(remaining)
-    with opened(log, stream=False) as found:
-        whole = in_memory(found)[0]
+    with opened(log, stream=False) as source:
+        whole = in_memory(source)[0]
         n_cut = int(np.count_nonzero(~whole.terminated))
         if n_cut == 0:
             raise DataError(

@@ -22,8 +22,7 @@ from deadweight.diagnostics.dropping import PATH_OF
 from deadweight.diagnostics.flags import contents_of, mix_flags, order_job, row_flags, watched
 from deadweight.diagnostics.weight_report import mean_weight_z
 from deadweight.errors import OptionError, did_you_mean
-from deadweight.estimators.estimator import Estimator
-from deadweight.estimators.names import NAIVE, estimator_of
+from deadweight.estimators.estimator import NAIVE, Estimator, estimator_of
 from deadweight.log.interface import Source
 from deadweight.negligible.rules import automatic_paths, chooser_of, resolved
 from deadweight.question.asked import read_options

@@ -18,8 +18,8 @@ from deadweight.log.interface import LogLike, Source, as_log
 from deadweight.log.labels import plain, visible
 from deadweight.log.policies import TabularPolicy
 from deadweight.question.asked import Options, read_options
-from deadweight.question.mixtures import one_behaviour
 from deadweight.question.question import Policy, Question, ask, ask_pair, opened
+from deadweight.question.understanding import one_behaviour
 from deadweight.results.flags import FLAGS, WITHHOLDING, advice
 from deadweight.results.improvement import Change, Gate, Improvement, PolicyTable
 from deadweight.results.saved import ABSENT

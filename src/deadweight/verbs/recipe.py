@@ -1,10 +1,28 @@
-"""The recipe: change the behaviour policy only where that pays, by more than the log leaves open.
+r"""The recipe: change the behaviour policy only where that pays, by more than the log leaves open.
 
-From pi = pi_b, at most four times: what each action is worth in each state if pi is followed otherwise
-(`advantages.py`), with the standard error of twenty models of the Bayesian bootstrap; a state takes the
-action with the highest advantage less `caution` standard errors if that is above 0 and the action was tried
-there often enough, and keeps pi_b otherwise. What comes out is what state-based importance sampling can
-evaluate: a policy that is pi_b nearly everywhere.
+From pi = pi_b, at most four times: what each action is worth in each state if pi is followed otherwise, with
+the standard error of twenty models of the Bayesian bootstrap; a state takes the action with the highest
+advantage less `caution` standard errors if that is above 0 and the action was tried there often enough, and
+keeps pi_b otherwise. The result is a policy that state-based importance sampling can evaluate: it is pi_b
+nearly everywhere.
+
+Then the gate: would the recipe have gained on episodes that it has not seen? The log is halved at random,
+twice. A policy is learnt on each half and judged on the other one, by the value of a model fitted there (the
+direct method) with the influence of every episode on it:
+
+.. math:: d = \frac14 \sum_{\text{halves}} \left( \hat V(\pi) - \hat V(\pi_b) \right), \qquad
+   \text{open iff } d - t \, \mathrm{se}(d) > 0
+
+It certifies the *recipe*, at half the size of the log, not the policy that the recipe makes of the whole log,
+which has never been judged on episodes it was not learnt from. The strict form ships the policy of one half,
+judged on the other.
+
+The model sees what an action does to the next state and reward, and nothing that states do not carry on:
+doses that add up, or a bill that comes later. Weights to first order do (LIN). So the same policies are
+judged on the same halves by LIN, less the mean return there, which LIN says of pi_b. Where the two differ by
+more than chance and LIN is not sure of a gain, nothing is changed: the *veto*. The influence of the model on
+LIN's correction is left out, which rarely moves the error of their difference by more than a tenth, and makes
+it larger: the veto errs towards silence.
 """
 
 from __future__ import annotations
@@ -19,8 +37,7 @@ import numpy as np
 
 from deadweight.errors import OptionError
 from deadweight.estimators.direct import Direct, Episodes
-from deadweight.estimators.product import Fit, ProductFamily
-from deadweight.estimators.terms import Linear
+from deadweight.estimators.product import Fit, Linear, ProductFamily
 from deadweight.log.interface import Log
 from deadweight.mdp.tabular import TabularMDP, backward, occupancies
 from deadweight.question.question import Question, require_room, solved_backwards
@@ -32,33 +49,29 @@ from deadweight.sums.weighting import Weighting
 from deadweight.tools.arithmetic import divide
 from deadweight.tools.limits import NUMBER, require
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray
-from deadweight.values.model import COUNT_CELLS, Counts, mdp_from_counts, successors
+from deadweight.values.model import COUNT_CELLS, Counts, distinct, mdp_from_counts, successors
 from deadweight.values.until_end import settle
 
-# --------------------------------------------------------------------------------------------------------
-# What another action is worth in each state, in several models at once.
-#
-# .. math:: A(s, a) = \bar Q(s, a) - \sum_b \pi_b(b|s) \bar Q(s, b), \qquad
-#    \bar Q(s, a) = \frac{\sum_t \gamma^t d_t(s) \, Q_t(s, a)}{\sum_t \gamma^t d_t(s)}
-#
-# with Q_t the action values of a policy and d_t the share of episodes in which it is in s at step t: its
-# values averaged over the steps at which it comes there. In a model that is solved until it settles they are
-# the same at all steps.
+ROUNDS = 4
+RESAMPLES = 20
+KEEP = -1
+"""In place of an action: the state keeps the behaviour policy."""
+HALVINGS = 2
+FEWEST = 8
+"""Episodes below which nothing is halved: a half of three has no standard error to speak of."""
+ALLOWED = 0.5
+"""Share of the distance from the model's gain to LIN's that the lower end of an interval allows for."""
+ROUNDING = 1e-9
+"""Estimates that differ by less, relative to their size, are the same."""
 
 
 @dataclass(frozen=True)
 class Horizon:
-    """Over how many steps models of a log are solved; or until they settle, where they do.
+    """Over how many steps models of a log are solved; or until they settle, where they do."""
 
-    Attributes:
-      steps: at least the longest episode.
-      settles: whether no episode was cut, so that values until the end mean something.
-      gamma: discount.
-    """
-
-    steps: int
-    settles: bool
-    gamma: float
+    steps: int  # at least the longest episode
+    settles: bool  # whether no episode was cut, so that values until the end mean something
+    gamma: float  # discount
 
     @classmethod
     def of(cls, question: Question) -> Horizon:
@@ -68,25 +81,23 @@ class Horizon:
 
 @dataclass(frozen=True, eq=False)
 class Models:
-    """Models of the same states and actions, stacked: state s of the k-th is state k * S + s.
+    """Models of the same states and actions, stacked: state s of the k-th is state k * S + s."""
 
-    Attributes:
-      stacked: all of them as one.
-      count: how many there are.
-      horizon: how they are solved.
-    """
-
-    stacked: TabularMDP
-    count: int
-    horizon: Horizon
+    stacked: TabularMDP  # all of them as one
+    count: int  # how many there are
+    horizon: Horizon  # how they are solved
 
     def mean_values(self, pi: FloatArray, pi_b: FloatArray) -> FloatArray:
-        """(count, S, A) Qbar of a policy (S, A) in each of the models.
+        r"""(count, S, A) action values of a policy (S, A) in each model, over the steps at which it is there.
 
-        Where it never comes its values are averaged over the steps at which pi_b does: a state that is not
-        visited any more, because of what was changed elsewhere, keeps what was found out about it.
+        .. math:: \bar Q(s, a) = \frac{\sum_t \gamma^t d_t(s) \, Q_t(s, a)}{\sum_t \gamma^t d_t(s)}
+
+        with d_t the share of episodes in which it is in s at step t. In a model that is solved until it
+        settles they are the same at all steps. Where the policy never comes, values are averaged over the
+        steps at which pi_b does: a state that is not visited any more, because of what was changed elsewhere,
+        keeps what was found out about it.
         """
-        every, horizon = self._tiled(pi), self.horizon
+        every, horizon = np.tile(pi, (self.count, 1)), self.horizon
         shape = (self.count, *pi.shape)
         if horizon.settles:
             settled = settle(self.stacked, every, horizon.gamma, horizon.steps)
@@ -95,14 +106,11 @@ class Models:
         visits = self._visits(every)
         never = visits.sum(axis=0) == 0
         if never.any():
-            visits[:, never] = self._visits(self._tiled(pi_b))[:, never]
+            visits[:, never] = self._visits(np.tile(pi_b, (self.count, 1)))[:, never]
         total = np.zeros(self.stacked.r.shape)
         for t, q_t, _ in backward(self.stacked, every, horizon.steps, horizon.gamma):
             total += visits[t][:, None] * q_t
         return divide(total, visits.sum(axis=0)[:, None]).reshape(shape)
-
-    def _tiled(self, pi: FloatArray) -> FloatArray:
-        return np.tile(pi, (self.count, 1))
 
     def _visits(self, every: FloatArray) -> FloatArray:
         """(steps, count * S) discounted share of episodes in each state at each step."""
@@ -119,25 +127,17 @@ class Models:
 
 def advantages(q: FloatArray, pi_b: FloatArray) -> FloatArray:
     """(..., S, A) what each action is worth above pi_b."""
-    above: FloatArray = q - (q * pi_b).sum(axis=-1, keepdims=True)
-    return above
-
-
-# --------------------------------------------------------------------------------------------------------
-# Counts of a log in which episodes have weights: many models from one pass.
-#
-# A weight of 0 or 1 makes the model of some of the episodes, weights drawn from the exponential distribution
-# one of the Bayesian bootstrap (Rubin, 1981): how a model differs from one such draw to the next is how
-# little the log pins it down. The counts of an episode are the same for all of them, so a block is counted
-# once and multiplied by all its weights at once.
-
-# Keys below this are numbered by way of a table.
-MOST_PLACES = 1 << 22
+    return np.asarray(q - (q * pi_b).sum(axis=-1, keepdims=True))
 
 
 @dataclass(frozen=True, eq=False)
 class WeightedCounts:
-    """Counts under several sets of weights, one a column of each sum; merges."""
+    """Counts under several sets of weights of the episodes, one a column of each sum; merges.
+
+    A weight of 0 or 1 makes the model of some of the episodes, weights drawn from the exponential
+    distribution one of the Bayesian bootstrap (Rubin, 1981): how a model differs from one such draw to the
+    next is how little the log pins it down. A block is counted once, and multiplied by all its weights.
+    """
 
     n_states: int
     n_actions: int
@@ -203,20 +203,13 @@ def _column(sums: KeyedSums, column: int) -> KeyedSums:
 
 def _side_by_side(keys: list[IntArray], sums: list[KeyedSums]) -> KeyedSums:
     """Sums with keys that are larger from part to part."""
-    return KeyedSums(np.concatenate(keys), np.concatenate([one.sums for one in sums], axis=1))
+    return KeyedSums(np.concatenate(keys), np.concatenate([part.sums for part in sums], axis=1))
 
 
 def count_weighted(
     parts: Log, weights: FloatArray, sizes: tuple[int, int], workers: int = 1
 ) -> WeightedCounts:
-    """Counts of a log under each of the weights.
-
-    Args:
-      parts: the log.
-      weights: (k, n) of each episode, in the order of the log.
-      sizes: number of states and of actions.
-      workers: see `reduce_log`.
-    """
+    """Counts of a log under each of k weights, (k, n) by episode; `sizes` are S and A."""
     place = Folds.of(1, parts.sizes)
     summarise = partial(_count_block, np.ascontiguousarray(weights.T), place.first, sizes)
     counts: WeightedCounts = reduce_log(parts, summarise, workers, COUNT_CELLS, by_ends=True)[0]
@@ -228,14 +221,14 @@ def _count_block(
 ) -> list[WeightedCounts]:
     """Of a block; `weights` is (n, k)."""
     n_states, n_actions = sizes
-    own = weights[first[block.part] + block.first + block.rows]  # (m, k)
+    weights = weights[first[block.part] + block.first + block.rows]  # (m, k)
     pair, after = block.pairs(n_actions), successors(block, n_states)
     known = after >= 0
     episode = np.broadcast_to(np.arange(block.n)[:, None], pair.shape)
     moves, movers = pair[known] * (n_states + 1) + after[known], episode[known]
-    numbers = _weighted(moves, movers, 1.0, own)
+    numbers = _weighted(moves, movers, 1.0, weights)
     if block.during is not None:
-        discounts = _weighted(moves, movers, block.during[known], own)
+        discounts = _weighted(moves, movers, block.during[known], weights)
         numbers = KeyedSums(numbers.keys, np.concatenate([numbers.sums, discounts.sums]))
     steps, by = block.flat(pair), block.flat(episode)
     return [
@@ -243,56 +236,29 @@ def _count_block(
             n_states,
             n_actions,
             numbers,
-            _weighted(steps, by, 1.0, own),
-            _weighted(steps, by, block.flat(block.paid), own),
-            _weighted(block.states[:, 0], np.arange(block.n), 1.0, own),
+            _weighted(steps, by, 1.0, weights),
+            _weighted(steps, by, block.flat(block.paid), weights),
+            _weighted(block.states[:, 0], np.arange(block.n), 1.0, weights),
         )
     ]
-
-
-def _numbered(keys: IntArray) -> tuple[IntArray, IntArray]:
-    """The distinct keys in order, and the number of each key among them; without a sort if keys are small."""
-    largest = int(keys.max(initial=-1))
-    if largest >= MOST_PLACES:
-        return np.unique(keys, return_inverse=True)
-    there = np.zeros(largest + 1, dtype=bool)
-    there[keys] = True
-    distinct = np.flatnonzero(there)
-    place = np.empty(largest + 1, dtype=np.int64)
-    place[distinct] = np.arange(distinct.size)
-    return distinct, place[keys]
 
 
 def _weighted(keys: IntArray, episodes: IntArray, values: AnyArray | float, weights: FloatArray) -> KeyedSums:
     """Sums by key of values times each of the weights of the episode."""
     from scipy import sparse
 
-    distinct, index = _numbered(keys)
-    shape = (distinct.size, weights.shape[0])
+    found, index = distinct(keys, int(keys.max(initial=-1)) + 1)
     entries: Any = np.broadcast_to(np.asarray(values, dtype=np.float64), keys.shape)
-    table: Any = sparse.csr_array((entries, (index, episodes)), shape=shape)
-    return KeyedSums(distinct, np.ascontiguousarray((table @ weights).T))
-
-
-# --------------------------------------------------------------------------------------------------------
-
-ROUNDS = 4
-RESAMPLES = 20
-KEEP = -1
-"""In place of an action: the state keeps the behaviour policy."""
+    table: Any = sparse.csr_array((entries, (index, episodes)), shape=(found.size, weights.shape[0]))
+    return KeyedSums(found, np.ascontiguousarray((table @ weights).T))
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a policy is learnt.
+    """How a policy is learnt."""
 
-    Attributes:
-      caution: standard errors by which a change must pay.
-      min_visits: how often an action must have been tried in a state.
-    """
-
-    caution: float = 2.0
-    min_visits: int = 10
+    caution: float = 2.0  # standard errors by which a change must pay
+    min_visits: int = 10  # how often an action must have been tried in a state
 
     def __post_init__(self) -> None:
         if not (isinstance(self.caution, int | float) and 0 <= self.caution < float("inf")):
@@ -309,20 +275,13 @@ class Recipe:
 
 @dataclass(frozen=True, eq=False)
 class Learnt:
-    """A policy, and what it rests on.
+    """A policy, and what it rests on."""
 
-    Attributes:
-      pi: (S, A).
-      action: (S,) what is done instead of pi_b; `KEEP` where nothing is changed.
-      advantage, std_error: (S, A) what an action is worth above pi_b in one visit of a state.
-      visits: (S, A) how often it was tried there.
-    """
-
-    pi: FloatArray
-    action: IntArray
-    advantage: FloatArray
-    std_error: FloatArray
-    visits: FloatArray
+    pi: FloatArray  # (S, A)
+    action: IntArray  # (S,) what is done instead of pi_b; `KEEP` where nothing is changed
+    advantage: FloatArray  # (S, A) what an action is worth above pi_b in one visit of a state
+    std_error: FloatArray  # (S, A) of the advantage
+    visits: FloatArray  # (S, A) how often the action was tried there
 
     @property
     def changed(self) -> IntArray:
@@ -331,14 +290,7 @@ class Learnt:
 
 
 def learn(question: Question, recipe: Recipe, rng: np.random.Generator, among: FloatArray) -> Learnt:
-    """The policy of some of the episodes.
-
-    Args:
-      question: the log, pi_b, and how models are solved.
-      recipe: how.
-      rng: of the weights of the bootstrap.
-      among: (n,) 1 for the episodes to learn from, 0 for the others.
-    """
+    """The policy of the episodes for which `among`, (n,), is 1 and not 0; `rng` draws the resamples."""
     require(
         2 * NUMBER * float(RESAMPLES) * question.n,
         f"Weights of {RESAMPLES} resamples x {question.n:,} episodes",
@@ -353,14 +305,7 @@ def learn(question: Question, recipe: Recipe, rng: np.random.Generator, among: F
 
 
 def improved(models: Models, pi_b: FloatArray, visits: FloatArray, recipe: Recipe) -> Learnt:
-    """The policy that the first of the models gives, with standard errors from all the others.
-
-    Args:
-      models: that of the log, followed by those of its resamples.
-      pi_b: (S, A).
-      visits: (S, A) of each pair in the log.
-      recipe: how.
-    """
+    """The policy that the first model, that of the log, gives; the others, of its resamples, give errors."""
     every = np.arange(len(pi_b))
     action = np.full(len(pi_b), KEEP)
     for _ in range(ROUNDS):
@@ -370,7 +315,9 @@ def improved(models: Models, pi_b: FloatArray, visits: FloatArray, recipe: Recip
         advantage, std_error = above[0], above[1:].std(axis=0, ddof=1)
         surely = np.where(visits >= recipe.min_visits, advantage - recipe.caution * std_error, -np.inf)
         best = surely.argmax(axis=1)
-        before, action = action, np.where(surely[every, best] > _rounding(q[0]), best, KEEP)
+        # Actions that do the same differ in their last digits.
+        rounding = ROUNDING * float(np.abs(q[0]).max())
+        before, action = action, np.where(surely[every, best] > rounding, best, KEEP)
         if np.array_equal(before, action):
             break
     return Learnt(_policy(pi_b, action), action, advantage, std_error, visits)
@@ -384,64 +331,22 @@ def _policy(pi_b: FloatArray, action: IntArray) -> FloatArray:
     return pi
 
 
-def _rounding(values: FloatArray) -> float:
-    """What is not more than this is nothing: actions that do the same differ in their last digits."""
-    return 1e-9 * float(np.abs(values).max())
-
-
-# --------------------------------------------------------------------------------------------------------
-# The gate: would the recipe have gained on episodes that it has not seen?
-#
-# The log is halved at random, twice. A policy is learnt on each half and judged on the other one, by the
-# value of a model fitted there (the direct method) with the influence of every episode on it:
-#
-# .. math:: d = \frac14 \sum_{\text{halves}} \left( \hat V(\pi) - \hat V(\pi_b) \right), \qquad
-#    \text{open iff } d - t \, \mathrm{se}(d) > 0
-#
-# It certifies the *recipe*, at half the size of the log, not the policy that the recipe makes of the whole
-# log: that policy has never been judged on episodes it was not learnt from. The strict form ships the policy
-# of one half, judged on the other.
-#
-# The model sees what an action does to the next state and reward, and nothing that states do not carry on:
-# doses that add up, or a bill that comes later. Weights to first order do (`estimators/first_order.py`). So
-# the same policies are judged on the same halves by LIN, less the mean return there, which LIN says of pi_b.
-# Where the two differ by more than chance and LIN is not sure of a gain, nothing is changed: the *veto*. The
-# influence of the model on LIN's correction is left out, which rarely moves the error of their difference by
-# more than a tenth, and makes it larger: the veto errs towards silence.
-
-HALVINGS = 2
-FEWEST = 8
-"""Episodes below which nothing is halved: a half of three has no standard error to speak of."""
-ALLOWED = 0.5
-"""Share of the distance from the model's gain to LIN's that the lower end of an interval allows for."""
-ROUNDING = 1e-9
-"""Estimates that differ by less, relative to their size, are the same."""
+# --- The gate
 
 
 @dataclass(frozen=True, eq=False)
 class Judgement:
-    """What policies gain on episodes that they were not learnt from.
+    """What policies gain on episodes that they were not learnt from."""
 
-    Attributes:
-      gain: mean over the halves.
-      std_error: of it, by episode.
-      n: episodes that it rests on.
-      by_half: the gain on each half.
-      linear, linear_error: the mean gain over the same halves by LIN, and its standard error.
-      apart: LIN's gain less this one, in standard errors of the difference.
-      learnt: the policy that was judged there.
-      halves: (n,) which episodes it was judged on.
-    """
-
-    gain: float
-    std_error: float
-    n: int
+    gain: float  # mean over the halves
+    std_error: float  # of it, by episode
+    n: int  # episodes that it rests on
     by_half: tuple[float, ...]
-    linear: float
-    linear_error: float
-    apart: float
-    learnt: tuple[Learnt, ...]
-    halves: tuple[BoolArray, ...]
+    linear: float  # the mean gain over the same halves by LIN
+    linear_error: float  # its standard error
+    apart: float  # LIN's gain less this one, in standard errors of the difference
+    learnt: tuple[Learnt, ...]  # the policies that were judged there
+    halves: tuple[BoolArray, ...]  # (n,) which episodes each was judged on
 
     def quantile(self, level: float) -> float:
         """Standard errors that a gain may be off by, to one side, at a level of confidence."""
@@ -472,7 +377,9 @@ def judge_in_sample(question: Question, learnt: Learnt) -> Judgement:
     return judged(question, [learnt], [np.ones(question.n, dtype=bool)])
 
 
-def gain_of_shipped(found: Judgement, level: float, own: Judgement | None = None) -> tuple[float, float]:
+def gain_of_shipped(
+    judgement: Judgement, level: float, in_sample: Judgement | None = None
+) -> tuple[float, float]:
     """An interval of the gain of the policy that is shipped, not of those that were judged for it.
 
     It allows for a model that is wrong by what LIN differs from it. A policy of the whole log has learnt from
@@ -480,16 +387,16 @@ def gain_of_shipped(found: Judgement, level: float, own: Judgement | None = None
     the ends hold is measured, not proved.
 
     Args:
-      found: what the gate has found.
+      judgement: of the gate.
       level: of confidence, of both ends together.
-      own: of the policy on the episodes that it was learnt from, where `found` is about policies of halves.
+      in_sample: of the policy on the episodes that it was learnt from, where `judgement` is of policies of
+        halves.
     """
-    t = found.quantile((1.0 + level) / 2)
-    upper = [found.gain + t * found.std_error, found.linear + t * found.linear_error]
-    if own is not None:
-        upper.append(own.gain + t * own.std_error)
-    lower = found.gain - t * found.std_error - ALLOWED * abs(found.linear - found.gain)
-    return lower, max(upper)
+    t, gain, linear = judgement.quantile((1.0 + level) / 2), judgement.gain, judgement.linear
+    upper = [gain + t * judgement.std_error, linear + t * judgement.linear_error]
+    if in_sample is not None:
+        upper.append(in_sample.gain + t * in_sample.std_error)
+    return gain - t * judgement.std_error - ALLOWED * abs(linear - gain), max(upper)
 
 
 def _halved(n: int, rng: np.random.Generator) -> tuple[BoolArray, BoolArray]:
@@ -499,23 +406,17 @@ def _halved(n: int, rng: np.random.Generator) -> tuple[BoolArray, BoolArray]:
 
 
 def judged(question: Question, learnt: list[Learnt], halves: list[BoolArray]) -> Judgement:
-    """The gain of each policy on some of the episodes, and of all of them together.
-
-    Args:
-      question: the log.
-      learnt: policies.
-      halves: (n,) which episodes each is judged on.
-    """
+    """The gain of each policy, on the (n,) episodes that it is judged on, and of all of them together."""
     sizes = (question.pair.n_states, question.pair.n_actions)
     counts = count_weighted(question.parts, np.array(halves, dtype=np.float64), sizes, question.workers)
     estimates = [
-        _Estimates.of(question, counts.of(k), one.pi, int(half.sum()))
-        for k, (one, half) in enumerate(zip(learnt, halves, strict=True))
+        _Estimates.of(question, counts.of(k), policy.pi, int(half.sum()))
+        for k, (policy, half) in enumerate(zip(learnt, halves, strict=True))
     ]
-    gains = np.array([one.new.value - one.old.value for one in estimates])
-    found = per_episode(question.parts, partial(_by_episode, estimates, question.gamma), question.workers)
-    influence, linear = np.split(found, 2)  # (halves, n) each
-    first_order = np.array([own[half].mean() for own, half in zip(linear, halves, strict=True)])
+    gains = np.array([estimate.new.value - estimate.old.value for estimate in estimates])
+    by_episode = partial(_by_episode, estimates, question.gamma)
+    influence, linear = np.split(per_episode(question.parts, by_episode, question.workers), 2)  # (halves, n)
+    first_order = np.array([terms[half].mean() for terms, half in zip(linear, halves, strict=True)])
     gain, of_linear = float(gains.mean()), float(first_order.mean())
     return Judgement(
         gain=gain,
@@ -533,18 +434,18 @@ def judged(question: Question, learnt: list[Learnt], halves: list[BoolArray]) ->
 def _std_error(influence: FloatArray, halves: list[BoolArray]) -> float:
     """Of the mean over the halves, from the influence of each episode on each of them, (halves, n)."""
     total = np.zeros(influence.shape[1])
-    for own, half in zip(influence, halves, strict=True):
+    for on_half, half in zip(influence, halves, strict=True):
         # Each half's gain is the mean of its own episodes' influences, and weighs as much as any other's.
-        total[half] += (own[half] - own[half].mean()) / (half.sum() * len(halves))
+        total[half] += (on_half[half] - on_half[half].mean()) / (half.sum() * len(halves))
     judging = int(np.any(halves, axis=0).sum())
     return float(np.sqrt(np.square(total).sum() * judging / max(judging - 1, 1)))
 
 
-def _in_standard_errors(one: float, other: float, error: float) -> float:
+def _in_standard_errors(a: float, b: float, error: float) -> float:
     """The difference of two estimates; 0 where it is rounding."""
-    if abs(one - other) <= ROUNDING * max(abs(one), abs(other), error):
+    if abs(a - b) <= ROUNDING * max(abs(a), abs(b), error):
         return 0.0
-    return (one - other) / error if error else math.copysign(math.inf, one - other)
+    return (a - b) / error if error else math.copysign(math.inf, a - b)
 
 
 @dataclass(frozen=True, eq=False)
@@ -585,9 +486,9 @@ class _Estimates:
 def _by_episode(estimates: list[_Estimates], gamma: float, block: Block) -> FloatArray:
     """(2 * halves, m) of a block's episodes: influences on the gains, then LIN's terms less the returns."""
     influences, terms = [], []
-    for one in estimates:
-        assert one.new.influence is not None, "fitted models have one"
-        assert one.old.influence is not None
-        influences.append(one.new.influence(block) - one.old.influence(block))
-        terms.append(sum(group.plain(gamma) for group in one.linear.terms(block)) - block.returns(gamma))
+    for estimate in estimates:
+        assert estimate.new.influence is not None, "fitted models have one"
+        assert estimate.old.influence is not None
+        influences.append(estimate.new.influence(block) - estimate.old.influence(block))
+        terms.append(sum(group.plain(gamma) for group in estimate.linear.terms(block)) - block.returns(gamma))
     return np.stack([*influences, *terms])
