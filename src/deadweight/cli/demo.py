@@ -10,10 +10,17 @@ from pathlib import Path
 
 import numpy as np
 
-from deadweight.cli.failures import File, finish, report_files
-from deadweight.cli.log_options import check_file
-from deadweight.cli.output import print_table, program, tell, tell_words, terminal_width
-from deadweight.cli.states import ranges
+from deadweight.cli.domains import ranges
+from deadweight.cli.output import (
+    finish,
+    print_table,
+    program,
+    report_files,
+    tell,
+    tell_words,
+    terminal_width,
+)
+from deadweight.cli.request import Request, check_file
 from deadweight.errors import OptionError, did_you_mean, how_many
 from deadweight.log.trajectories import Trajectories
 from deadweight.mdp.paper_domains import stochastic_lift
@@ -24,20 +31,6 @@ from deadweight.tools.files import writing
 from deadweight.verbs.estimate import evaluate
 
 DOMAINS = ("ward", "lift")
-
-
-@dataclass(frozen=True)
-class Request:
-    """The options of the command, as they were typed."""
-
-    domain: str
-    size: int
-    episodes: int | None
-    seed: int
-    logs: int | None
-    report: Path
-    json: bool
-    files: Path | None = None
 
 
 def demo(request: Request) -> int:
@@ -51,12 +44,9 @@ def demo(request: Request) -> int:
     if request.files is not None:
         _write_files(request.files, request.episodes or 600, request.seed)
         return 0
-    check_file(request.report, json=request.json)
-    seed, report, json = request.seed, request.report, request.json
-    if request.domain == "lift":
-        return lift_demo(request.size, request.episodes or 1000, seed, request.logs or 10, report, json)
-
-    return ward_demo(request.episodes or 600, seed, request.logs or 20, report, json)
+    if request.report is not None:
+        check_file(request.report, json=request.json)
+    return lift_demo(request) if request.domain == "lift" else ward_demo(request)
 
 
 def _write_files(folder: Path, episodes: int, seed: int) -> None:
@@ -94,29 +84,27 @@ class Holds:
     width: float
 
 
-def ward_demo(patients: int, seed: int, logs: int, report: Path, json: bool) -> int:
+def ward_demo(request: Request) -> int:
     """Simulate, evaluate three rules, print the story, write the report of the first rule; the exit code."""
-    world, seeds = ward(), np.random.SeedSequence(seed).spawn(logs)
+    patients = request.episodes or 600
+    world, seeds = ward(), np.random.SeedSequence(request.seed).spawn(request.logs or 20)
     log = world.sample(patients, seeds[0])
-    found = {rule: _evaluated(log, rule) for rule in RULES}
-    rounds = [found, *_repeated(world, patients, seeds[1:])]
+    evs = {rule: _evaluated(log, rule) for rule in RULES}
+    rounds = [evs, *_repeated(world, patients, seeds[1:])]
     holds = {name: _holds(world, rounds, name) for name in WARD_NAMES}
     first = RULES[0]
-
-    def write() -> None:
-        found[first].report(report, f"Demo: may the ward {first.name}?", REWARD, world.truth(first))
-
+    title, truth = f"Demo: may the ward {first.name}?", world.truth(first)
     said = (
-        f"\nReport on '{first.name}', with the truth marked: {report}\n"
+        f"\nReport on '{first.name}', with the truth marked: {{}}\n"
         f"Your own log: {program()} doctor log.csv\n"
         f"        then: {program()} evaluate log.csv --target policy.csv"
     )
-    files = [File("report", report, write, said)]
-    if json:
-        return finish(0, files, _document(world, found, rounds, holds))
+    files = report_files(request.report, lambda to: evs[first].report(to, title, REWARD, truth), said)
+    if request.json:
+        return finish(0, files, _document(world, evs, rounds, holds))
     _tell_question(log)
-    _tell_verdicts(world, found)
-    _tell_weights(world, found[CALM])
+    _tell_verdicts(world, evs)
+    _tell_weights(world, evs[CALM])
     _tell_repeated(world, rounds, holds)
     return finish(0, files)
 
@@ -287,17 +275,18 @@ LIFT_NAMES = tuple(dict.fromkeys([*BASELINES, *(name for pair in PAIRS for name 
 HEADINGS = ("plain", "value", "ESS", "RMSE", "state-based", "value", "ESS", "RMSE", "dropped")
 
 
-def lift_demo(size: int, episodes: int, seed: int, logs: int, report: Path, json: bool) -> int:
+def lift_demo(request: Request) -> int:
     """Simulate, evaluate, print, and write the report of the first log; the exit code."""
+    size, episodes, logs = request.size, request.episodes or 1000, request.logs or 10
     problem = stochastic_lift(size)
-    seeds = np.random.SeedSequence(seed).spawn(logs)
+    seeds = np.random.SeedSequence(request.seed).spawn(logs)
     log = problem.sample(episodes, seeds[0])
     ev = evaluate(log, problem.pi_e, problem.pi_b, LIFT_NAMES, drop="auto")
     rmse = _root_mean_squared_errors(problem, ev, episodes, seeds)
     truth = problem.true_value
     title = f"Demo: a lift of {size} floors"
-    files = report_files(report, lambda path: ev.report(path, title=title, truth=truth))
-    if json:
+    files = report_files(request.report, lambda path: ev.report(path, title=title, truth=truth))
+    if request.json:
         return finish(0, files, {"truth": truth, "logs": logs, "rmse": rmse, **ev.to_dict()})
     tell_words(
         f"A lift of {size} floors; a log of {log.n_episodes:,} episodes ({log.n_steps:,} steps) of a policy "

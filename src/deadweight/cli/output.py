@@ -1,7 +1,13 @@
-"""Where everything goes that a command says: results to standard output, all else to standard error.
+"""Everything that a command says, and how it ends: results go to standard output, all else to standard error.
 
 Text is made safe for a terminal on its way (`deadweight.errors`), so that no command has to think of it. A
-reader that has seen enough does not end the work: the exit code is still that of the command.
+reader that has seen enough does not end the work: the exit code is still that of the command. Tables are no
+wider than the terminal, and nothing is cut off: what does not fit is folded, where a column is text, or goes
+into a second table below that begins with the same column, since a number without its end, or a table without
+its numbers, is worse than a long one. Piped, they are as wide as they need to be.
+
+Exit codes 1 and 4 are answers: the doctor found errors, or a gate is closed. An exception becomes one message
+and never one of these: a user's mistake is 2; a defect of deadweight is 3, with what to report.
 """
 
 from __future__ import annotations
@@ -10,20 +16,38 @@ import errno
 import json
 import math
 import os
+import re
 import shutil
+import signal
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from deadweight.errors import printable
+from deadweight._version import __version__
+from deadweight.cli import BY_SIGNAL, Stopped
+from deadweight.errors import DeadweightError, OutputError, TooLarge, printable
 
 NAME = "deadweight"
 SCHEMA = 2
 """Version of all JSON documents."""
 COMMANDS = ("Run: ", "See: ")
 """What a line begins with that is to be pasted."""
+GAP = "  "
+# Text is folded to no less than this: below, it would be a pile of single words.
+NARROWEST = 20
+MISTAKE = 2
+DEFECT = 3
+GATE_CLOSED = 1
+# A closed gate of its own: more episodes, or a sound log, may open it.
+NO_ANSWER = 4
+USAGE = "DW910"
+INTERNAL = "DW999"
+TRACEBACK = "DEADWEIGHT_TRACEBACK"
 
 
 def program() -> str:
@@ -170,17 +194,6 @@ def _outlet(stream: Any) -> Outlet:
     return Outlet(stream)
 
 
-# --------------------------------------------------------------------------------------------------------
-# Tables on the terminal: no wider than it is, and nothing is cut off; piped, as wide as they need to be.
-#
-# What does not fit is folded, where a column is text, or goes into a second table below that begins with the
-# same column: a number without its end, or a table without its numbers, is worse than a long one.
-
-GAP = "  "
-# Text is folded to no less than this: below, it would be a pile of single words.
-NARROWEST = 20
-
-
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> None:
     """Print rows under headings; columns in `left` are text and aligned left, all others right."""
     for line in table_lines(headings, rows, left, terminal_width(sys.stdout)):
@@ -269,3 +282,167 @@ def _folded(cell: str, width: int) -> list[str]:
     from rich.text import Text
 
     return [line.plain.rstrip() for line in Text(cell).wrap(Console(), width)]
+
+
+Extra = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class File:
+    """A file that belongs to a result.
+
+    Attributes:
+      field: where the JSON document has its path; null if it could not be written.
+      path: where it goes.
+      write: what writes it.
+      said: what is printed once it is there.
+    """
+
+    field: str
+    path: Path
+    write: Callable[[], object]
+    said: str
+
+
+def report_files(path: Path | None, write: Callable[[Path], object], said: str = "Report: {}") -> list[File]:
+    """The report, where one is asked for."""
+    return [] if path is None else [File("report", path, lambda: write(path), said.format(path))]
+
+
+def finish(code: int, files: Sequence[File], document: Extra | None = None, closing: str = "") -> int:
+    """Write the files of a result; the exit code, which is `code` where all could be written.
+
+    The result is not lost with them: it was printed before or, as a JSON document, is printed now, with the
+    error. `closing` is the last line, once all is there.
+    """
+    sys.stdout.flush()
+    paths: dict[str, object] = {}
+    errors = []
+    for file in files:
+        try:
+            file.write()
+        except Exception as error:
+            errors.append(error)
+            paths[file.field] = None
+        else:
+            paths[file.field] = str(file.path)
+            if document is None:
+                tell(file.said)
+    whole = None if document is None else {**document, **paths}
+    if errors:
+        return max([failed(errors[0], whole is not None, whole), *(failed(one, False) for one in errors[1:])])
+    if whole is not None:
+        out_json(whole)
+    elif closing:
+        tell(closing)
+    return code
+
+
+def failed(error: BaseException, as_json: bool, extra: Extra | None = None) -> int:
+    """Say what went wrong; the exit code. `extra` joins the JSON document."""
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else 0
+    if isinstance(error, KeyboardInterrupt | Stopped) or type(error).__name__ == "Abort":
+        say("Stopped.")
+        return BY_SIGNAL + (error.number if isinstance(error, Stopped) else signal.SIGINT)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()  # type: ignore[attr-defined]
+        return MISTAKE
+    if hasattr(error, "format_message"):  # typer's own, of which it has several copies
+        return _report(USAGE, error.format_message(), _usage(error), as_json)
+    if isinstance(error, MemoryError):
+        error = TooLarge("There is not enough memory for this.", fix="Use fewer rows or coarser states.")
+    elif isinstance(error, OSError):
+        where = f" ({error.filename})" if error.filename else ""
+        error = OutputError(
+            f"A file cannot be read or written: {error.strerror or error}{where}.", fix="Check disk and path."
+        )
+    if isinstance(error, DeadweightError):
+        return refuse(error, as_json, extra)
+    if os.environ.get(TRACEBACK):
+        say("".join(traceback.format_exception(error)))
+    return _defect(error, as_json, extra)
+
+
+def refuse(error: DeadweightError, as_json: bool, extra: Extra | None = None) -> int:
+    """Say a user's mistake; `extra` joins the JSON document."""
+    return _report(error.code, error.problem, error.fix, as_json, f"{error}", extra)
+
+
+def _report(
+    code: str, problem: str, fix: str, as_json: bool, text: str = "", extra: Extra | None = None
+) -> int:
+    if as_json:
+        out_json({"error": {"code": code, "message": problem, "fix": fix}, **(extra or {})})
+    say(f"Error: {text or problem + chr(10) + '  ' + fix}")
+    return MISTAKE
+
+
+def _defect(error: BaseException, as_json: bool, extra: Extra | None = None) -> int:
+    frames = traceback.extract_tb(error.__traceback__)
+    last = next((frame for frame in reversed(frames) if "deadweight" in frame.filename), None)
+    where = "" if last is None else f" in {Path(last.filename).name}, line {last.lineno}"
+    what = f"{type(error).__name__}{where}: {' '.join(str(error).split())[:200]}"
+    problem = f"{INTERNAL}: {what} (deadweight {__version__}, Python {sys.version.split()[0]})."
+    fix = (
+        "This is a defect of deadweight, not of your data: please report this line and the command as an "
+        f"issue; {TRACEBACK}=1 shows more."
+    )
+    if as_json:
+        out_json({"error": {"code": INTERNAL, "message": problem, "fix": fix}, **(extra or {})})
+    say(f"Internal error {problem} {fix}")
+    return DEFECT
+
+
+def _usage(error: BaseException) -> str:
+    context = getattr(error, "ctx", None)
+    see = f"See: {getattr(context, 'command_path', program())} --help"
+    stray = re.match(r"Got unexpected extra arguments? ?(?:\(s\) )?\((.+)\)$", error.format_message())  # type: ignore[attr-defined]
+    asked = {word for one in getattr(getattr(context, "command", None), "params", ()) for word in one.opts}
+    if stray and "--target" in asked:
+        return (
+            f"One log at a time; a policy goes after --target, as in --target {stray[1].split()[0]}.\n  {see}"
+        )
+    return see
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A gate with the answer that it was asked about.
+
+    Attributes:
+      asked: what it asks for; None where there is no gate, which is open.
+      is_open: whether the answer is that.
+      answer: "better", "worse" or "cannot tell".
+      doubts: flags that keep it closed.
+    """
+
+    asked: str | None
+    is_open: bool
+    answer: str
+    doubts: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """0 where it is open, 4 where it is closed since nobody can tell, 1 where the answer is another."""
+        if self.is_open:
+            return 0
+        return NO_ANSWER if self.answer == "cannot tell" else GATE_CLOSED
+
+    def words(self, least: float = 0.0) -> str:
+        """What the gate does, for whoever reads the log of a pipeline; nothing where there is none.
+
+        >>> Gate("better", False, "worse").words(0.5)
+        'Gate better, by more than 0.5: closed, exit code 1.'
+        """
+        if self.asked is None:
+            return ""
+        by = {"better": "by more than", "worse": "by more than", "not-worse": "by no more than"}
+        asked = f"{self.asked}, {by[self.asked]} {least:g}" if least and self.asked in by else self.asked
+        doubt = f", because of {', '.join(self.doubts)}" if self.doubts and not self.is_open else ""
+        return f"Gate {asked}: {'open' if self.is_open else 'closed'}{doubt}, exit code {self.exit_code}."
+
+    @property
+    def entry(self) -> dict[str, Any]:
+        """What the JSON document says of it: nothing where none was asked for."""
+        return {} if self.asked is None else {"gate": {"asked": self.asked, "open": self.is_open}}
