@@ -66,12 +66,12 @@ class Declared:
 def option(
     commands: str,
     words: str,
-    default: Any,
+    default: Any = None,
     flag: str = "",
     pasted: int = 0,
     least: int | None = None,
     path: str = "",
-    **others: tuple[str, Any],
+    **others: str | tuple[str, Any],
 ) -> Any:
     """A field of `Options`.
 
@@ -83,9 +83,10 @@ def option(
       pasted: its place in the commands that messages offer; 0 if they do not repeat it.
       least: the least number that is taken.
       path: what `--help` calls it if it is a path that is read.
-      others: further commands, with other words and perhaps another default.
+      others: further commands, with words of their own, or with words and a default.
     """
-    said = dict.fromkeys(commands.split(), (words, default)) | others
+    own: dict[str, Any] = dict.fromkeys(commands.split(), words) | others
+    said = {name: each if isinstance(each, tuple) else (each, default) for name, each in own.items()}
     settings = {"parser": _given_path, "metavar": path} if path else {"min": least}
     unset = None if isinstance(default, Needed) else default
     return field(default=unset, metadata={"declared": Declared(said, flag, pasted, settings)})
@@ -115,16 +116,12 @@ class Options:
         "demo", "ward: a story of patients and three new rules; lift: the paper's lift.", "ward"
     )
     size: int = option("demo", "Size of the lift: odd, 5 or more.", 17)
-    episodes: int | None = option("demo", "Episodes of a log; 600 patients, or 1,000 rides.", None, least=2)
+    episodes: int | None = option("demo", "Episodes of a log; 600 patients, or 1,000 rides.", least=2)
     target: Path | None = option(
         "doctor",
         "The policy to be evaluated: .npy, .npz, or a table state, action, prob.",
-        None,
-        evaluate=(
-            "The policy to evaluate: .npy, .npz, or a table state, action, prob. Without it the log's "
-            "target_prob, or its columns target_prob_<action>.",
-            None,
-        ),
+        evaluate="The policy to evaluate: .npy, .npz, or a table state, action, prob. Without it the log's "
+        "target_prob, or its columns target_prob_<action>.",
         states=(
             "The new policy: .npy, .npz or a table of state, action, prob.",
             Needed("--target policy.csv"),
@@ -161,17 +158,14 @@ class Options:
         flag="--baseline",
     )
     winner: str | None = option(
-        "compare",
-        "Exit code 0 only if this policy, or any, is shown to beat the baseline.",
-        None,
-        flag="--gate",
+        "compare", "Exit code 0 only if this policy, or any, is shown to beat the baseline.", flag="--gate"
     )
     drop: str = option(
         "evaluate compare",
         "In which states weights are left out: auto, none, or a rule such as q-gap:1.0, covariance:0.01, "
         "return-test:0.05.",
         "auto",
-        states=("Rule of the drop that is shown, such as auto or q-gap:1.0; or none.", "auto"),
+        states="Rule of the drop that is shown, such as auto or q-gap:1.0; or none.",
     )
     gamma: float = option(ESTIMATE, "Discount of later rewards, above 0 and at most 1; 1 is none.", 1.0)
     top: int = option("states", "States to print, those that cost most variance first.", 25, least=1)
@@ -184,18 +178,18 @@ class Options:
         "evaluate improve",
         "How sure intervals are meant to be: 0.95 is right 95 times in 100.",
         0.95,
-        compare=("Confidence level of all statements together.", 0.95),
+        compare="Confidence level of all statements together.",
     )
     resamples: int = option("compare", "Draws of the simulation behind it.", 1000, least=100)
     seed: int = option(
         "demo",
         "Seed of the simulation.",
         0,
-        compare=("Seed of that simulation.", 0),
-        improve=("Seed of the resamples and of the halves.", 0),
+        compare="Seed of that simulation.",
+        improve="Seed of the resamples and of the halves.",
         least=0,
     )
-    logs: int | None = option("demo", "Logs of this size; 20 for the ward, 10 for the lift.", None, least=1)
+    logs: int | None = option("demo", "Logs of this size; 20 for the ward, 10 for the lift.", least=1)
     return_range: str = option(
         "evaluate", "Lowest and highest possible return, as in 0,1; guaranteed and bernstein need it.", ""
     )
@@ -206,13 +200,10 @@ class Options:
         "evaluate compare",
         "Let rows that were seen stand for what was cut off, by the chance of being cut: auto, all, step, "
         "state, pair or state-step.",
-        None,
     )
     baseline: str = option("evaluate", "What to beat: behaviour, or a number.", "behaviour")
     gate: str | None = option(
-        "evaluate",
-        "Exit with code 1 unless the verdict is this: better, worse, cannot tell, not-worse.",
-        None,
+        "evaluate", "Exit with code 1 unless the verdict is this: better, worse, cannot tell, not-worse."
     )
     min_effect: float = option(
         "evaluate", "Smallest difference that counts for --gate, in units of the return.", 0.0
@@ -220,24 +211,20 @@ class Options:
     report: Path | None = option(
         REPORT,
         "Write an HTML report to this file.",
-        None,
         demo=("Where the HTML report goes.", Path("report.html")),
     )
-    title: str | None = option(REPORT, "Heading of the report.", None)
-    reward: str | None = option(REPORT, "What the reward is, for the report: 'euros a customer'.", None)
+    title: str | None = option(REPORT, "Heading of the report.")
+    reward: str | None = option(REPORT, "What the reward is, for the report: 'euros a customer'.")
     columns: str = option(READ, "Your column names, ours=yours: episode=stay_id,...", "", pasted=2)
     json: bool = option(f"demo {READ}", "Print one JSON document and nothing else.", False)
     files: Path | None = option(
-        "demo", "Only write the ward's log and the new rules as CSV into this folder, to try on.", None
+        "demo", "Only write the ward's log and the new rules as CSV into this folder, to try on."
     )
     workers: int = option(ESTIMATE, "Processes that read and sum parts of the log.", 1, least=1)
-    ray_address: str | None = option(
-        ESTIMATE, "A Ray cluster that does so instead; local starts one here.", None
-    )
+    ray_address: str | None = option(ESTIMATE, "A Ray cluster that does so instead; local starts one here.")
     stream: bool | None = option(
         ESTIMATE,
         "Read Parquet part by part; by default if it is large or there are workers.",
-        None,
         flag="--stream/--no-stream",
     )
     time_limit: str = option(
@@ -249,20 +236,15 @@ class Options:
     time_format: str | None = option(
         READ,
         "How the step column writes dates, such as '%d.%m.%Y %H:%M'; 2025-12-31 08:00 needs none.",
-        None,
         pasted=2,
     )
     fill_reward: float | None = option(
-        READ,
-        "The reward of rows whose reward is blank, such as 0; without it they are an error.",
-        None,
-        pasted=3,
+        READ, "The reward of rows whose reward is blank, such as 0; without it they are an error.", pasted=3
     )
     open_episodes: str | None = option(
         READ,
         "What episodes are whose reward is blank in every row: cut (at their last row), drop (left out) or "
         "zero (they ended, and earned nothing); without it they are an error.",
-        None,
         flag="--open",
         pasted=3,
     )
@@ -273,11 +255,9 @@ class Options:
         pasted=2,
     )
     fix: Path | None = option(
-        "doctor", "Write the log, mended as far as that needs no guess, to this .parquet file.", None
+        "doctor", "Write the log, mended as far as that needs no guess, to this .parquet file."
     )
-    rows: str | None = option(
-        "doctor", "Print the rows of one finding, by its code, as CSV: --rows DW305.", None
-    )
+    rows: str | None = option("doctor", "Print the rows of one finding, by its code, as CSV: --rows DW305.")
 
     def pasted(self, command: str) -> list[str]:
         """The words by which a command reads the log as it was asked for here: what is not its default.

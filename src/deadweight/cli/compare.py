@@ -6,17 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from deadweight.answers.intervals import check_interval
-from deadweight.cli.output import (
-    Gate,
-    finish,
-    print_table,
-    report_files,
-    say,
-    tell,
-    tell_flags,
-    tell_words,
-)
-from deadweight.cli.request import Request, read_baseline, say_findings, say_unused_cut_weights
+from deadweight.cli.output import Gate, finish, print_table, say, tell, tell_flags, tell_words
+from deadweight.cli.request import Request, document, read_baseline, say_findings, say_unused_cut_weights
 from deadweight.errors import OptionError, did_you_mean
 from deadweight.io.policy_files import require_file
 from deadweight.io.schema import Finding
@@ -31,8 +22,8 @@ ANY = "any"
 
 def compare(request: Request) -> int:
     """Compare and print; the exit code is 0, or that of a closed gate."""
-    files, baseline = check(request)
-    policies = {name: request.policy(path) for name, path in files.items()}
+    paths, baseline = check(request)
+    policies = {name: request.policy(path) for name, path in paths.items()}
     findings: list[Finding] = []
     with request.opened(request.look_into(findings)) as (log, pi_b):
         known = as_log(log).known
@@ -50,16 +41,15 @@ def compare(request: Request) -> int:
             seed=request.seed,
             cut_weights=request.cut_weights,
         )
-    report = report_files(
-        request.report, lambda to: comparison.report(to, request.title, request.reward), "\nReport: {}"
-    )
+    files = request.report_of(comparison, "\nReport: {}")
     gate = gate_of(request.winner, comparison)
     best = comparison[comparison.ranking[0]].headline
     say_unused_cut_weights(request.cut_weights, comparison.conventions, best.flags)
     if request.json:
-        return finish(gate.exit_code, report, {**_document(comparison, findings), **gate.entry})
+        whole = document(comparison, findings, {"episodes": comparison.n_episodes}, "report")
+        return finish(gate.exit_code, files, {**whole, **gate.entry})
     _print(comparison, findings)
-    return finish(gate.exit_code, report, closing=gate.words())
+    return finish(gate.exit_code, files, closing=gate.words())
 
 
 def gate_of(asked: str | None, comparison: Comparison) -> Gate:
@@ -126,15 +116,6 @@ def parse_targets(targets: list[str]) -> dict[str, Path]:
             fix="Give --target name=FILE for each; for one policy use deadweight evaluate.",
         )
     return files
-
-
-def _document(comparison: Comparison, findings: list[Finding]) -> dict[str, Any]:
-    return {
-        **comparison.to_dict(),
-        "log": {"episodes": comparison.n_episodes},
-        "warnings": [finding.to_dict() for finding in findings],
-        "report": None,
-    }
 
 
 def _print(comparison: Comparison, findings: list[Finding]) -> None:

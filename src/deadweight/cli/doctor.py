@@ -16,7 +16,6 @@ from deadweight.io.doctor_labels import NO_BEHAVIOUR
 from deadweight.io.files import from_stdin, guarded
 from deadweight.io.folders import PARQUET, files_of
 from deadweight.io.mend import METADATA, Mended, mend
-from deadweight.io.schema import Finding
 from deadweight.io.table import LogTable, open_table
 from deadweight.tools.files import write_text, write_whole, writing
 
@@ -39,7 +38,10 @@ def doctor(request: Request) -> int:
         with from_stdin(request.log) as source:
             mending = request.mending(anonymous=False)  # rows are what one looks for here
             table = open_table(str(source), request.renames, mending, request.patterns, assume)
-            diagnosis = _asked_for(request, examine(table, target, request.limit))
+            diagnosis = examine(table, target, request.limit)
+            if request.behaviour != "column":  # says what the finding asks for
+                asked = tuple(finding for finding in diagnosis if finding.code != NO_BEHAVIOUR)
+                diagnosis = replace(diagnosis, findings=asked)
             if request.rows is not None:
                 return _show_rows(table, diagnosis, request.rows)
             if request.fix is not None:
@@ -50,7 +52,8 @@ def doctor(request: Request) -> int:
         return refuse(error, request.json, _unreadable(str(request.log), error))
     commands = {finding.code: request.command_for(finding, table) for finding in diagnosis}
     if request.json:
-        out_json(_document(diagnosis, commands))
+        findings = [{**finding.to_dict(), "command": commands[finding.code]} for finding in diagnosis]
+        out_json({**diagnosis.to_dict(), "findings": findings})
     else:
         tell_words(diagnosis.written(commands))
     return 0 if diagnosis.ok else FOUND_ERRORS
@@ -70,27 +73,19 @@ def _record_of(path: Path) -> Path:
     return path.with_name(path.name + CHANGES)
 
 
-def _asked_for(request: Request, diagnosis: Diagnosis) -> Diagnosis:
-    """Without what --behaviour answers."""
-    if request.behaviour == "column":
-        return diagnosis
-    return replace(
-        diagnosis, findings=tuple(finding for finding in diagnosis if finding.code != NO_BEHAVIOUR)
-    )
-
-
-def _document(diagnosis: Diagnosis, commands: dict[str, str]) -> dict[str, Any]:
-    findings = [{**finding.to_dict(), "command": commands[finding.code]} for finding in diagnosis]
-    return {**diagnosis.to_dict(), "findings": findings}
-
-
 def _show_rows(table: LogTable, diagnosis: Diagnosis, code: str) -> int:
     """The rows of a finding as CSV, with their numbers; the first rows where it is about all of them."""
     import pyarrow as pa
     import pyarrow.csv as csv
 
-    wanted = _finding(diagnosis, code.strip().upper())
-    rows = wanted.all_rows if wanted.count else range(min(table.n_rows, FIRST_ROWS))
+    finding = next((each for each in diagnosis if each.code == code.strip().upper()), None)
+    if finding is None:
+        codes = ", ".join(each.code for each in diagnosis) or "none at all"
+        raise OptionError(
+            f"--rows {code.strip().upper()}: the doctor has no such finding here; it has {codes}.",
+            fix="Name one of these.",
+        )
+    rows = finding.all_rows if finding.count else range(min(table.n_rows, FIRST_ROWS))
     numbers = pa.array(list(rows), pa.int64())
     columns = {
         guarded(pa.array([theirs]))[0][0].as_py(): guarded(table.arrow(ours).take(numbers))[0]
@@ -100,16 +95,6 @@ def _show_rows(table: LogTable, diagnosis: Diagnosis, code: str) -> int:
     csv.write_csv(pa.table({"row": numbers, **columns}), sink)
     tell(sink.getvalue().to_pybytes().decode().rstrip("\n"))
     return 0
-
-
-def _finding(diagnosis: Diagnosis, code: str) -> Finding:
-    for finding in diagnosis:
-        if finding.code == code:
-            return finding
-    codes = ", ".join(finding.code for finding in diagnosis) or "none at all"
-    raise OptionError(
-        f"--rows {code}: the doctor has no such finding here; it has {codes}.", fix="Name one of these."
-    )
 
 
 def _write(request: Request, path: Path, mended: Mended) -> int:

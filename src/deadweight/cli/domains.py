@@ -14,6 +14,7 @@ from deadweight.negligible.state_tests import lift
 SIZES = (7, 9, 11, 13, 15, 17)
 HORIZONS = (10, 50, 250, 1000)
 HEADINGS = ("domain", "states", "actions", "horizon", "lift states", "value of pi_e", "value of pi_b")
+FEATURE_WORLDS = (continuous_lift, navigation, cart_pole, sepsis_like)
 FEATURE_HEADINGS = ("domain", "features", "actions", "horizon", "value of pi_e", "value of pi_b")
 
 
@@ -27,7 +28,7 @@ def problems() -> Iterator[Problem]:
 
 
 def row(problem: Problem) -> tuple[str, ...]:
-    """One line of the table, as text."""
+    """A line of the first table."""
     mdp = problem.mdp
     return (
         problem.name,
@@ -40,13 +41,8 @@ def row(problem: Problem) -> tuple[str, ...]:
     )
 
 
-def feature_problems() -> Iterator[FeatureProblem]:
-    """Every domain whose states are described by features, as it comes."""
-    yield from (made() for made in (continuous_lift, navigation, cart_pole, sepsis_like))
-
-
 def feature_row(problem: FeatureProblem) -> tuple[str, ...]:
-    """One line of the second table, values with two standard errors."""
+    """A line of the second table, values with two standard errors."""
     return (
         problem.name,
         str(len(problem.feature_names)),
@@ -79,5 +75,5 @@ def domains(request: Request) -> int:
     """
     print_table(HEADINGS, [row(problem) for problem in problems()], left=(0, 4))
     tell_words(f"\nWith features, by {TRUTH_EPISODES:,} simulated returns, give or take two standard errors:")
-    print_table(FEATURE_HEADINGS, [feature_row(problem) for problem in feature_problems()])
+    print_table(FEATURE_HEADINGS, [feature_row(world()) for world in FEATURE_WORLDS])
     return 0

@@ -6,17 +6,15 @@ import math
 from typing import Any
 
 from deadweight.answers.intervals import check_interval
-from deadweight.cli.output import (
-    Gate,
-    finish,
-    print_table,
-    report_files,
-    say,
-    tell,
-    tell_flags,
-    tell_words,
+from deadweight.cli.output import Gate, finish, print_table, say, tell, tell_flags, tell_words
+from deadweight.cli.request import (
+    Request,
+    document,
+    read_baseline,
+    say_findings,
+    say_unused_cut_weights,
+    words_of,
 )
-from deadweight.cli.request import Request, read_baseline, say_findings, say_unused_cut_weights, words_of
 from deadweight.errors import OptionError, did_you_mean, how_many
 from deadweight.estimators.names import estimator_of
 from deadweight.io.schema import Finding
@@ -105,11 +103,12 @@ def _show(request: Request, ev: Evaluation, findings: list[Finding], bounds: Cut
     """Print, then write; the exit code."""
     opens = request.gate is None or is_open(request.gate, ev.verdict, request.min_effect)
     gate = Gate(request.gate, opens, ev.verdict.answer, ev.verdict.doubts)
-    files = report_files(request.report, lambda to: ev.report(to, request.title, request.reward))
+    files = request.report_of(ev)
     say_unused_cut_weights(request.cut_weights, ev.conventions, ev.headline.flags)
     if request.json:
+        whole = document(ev, findings, {"episodes": ev.n_episodes, "longest": ev.longest}, "report")
         cut = {} if bounds is None else {"cut": bounds.to_dict()}
-        return finish(gate.exit_code, files, {**_document(ev, findings), **cut, **gate.entry})
+        return finish(gate.exit_code, files, {**whole, **cut, **gate.entry})
     _print(ev, findings)
     if bounds is not None:
         tell_words(f"\nCut episodes:\n{bounds}")
@@ -145,15 +144,6 @@ def _two_numbers(text: str, option: str) -> tuple[float, float]:
             fix=f"For example {option} 0,1.",
         ) from None
     return lowest, highest
-
-
-def _document(ev: Evaluation, findings: list[Finding]) -> dict[str, Any]:
-    return {
-        **ev.to_dict(),
-        "log": {"episodes": ev.n_episodes, "longest": ev.longest},
-        "warnings": [finding.to_dict() for finding in findings],
-        "report": None,
-    }
 
 
 def _print(ev: Evaluation, findings: list[Finding]) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from deadweight.answers.intervals import check_interval
-from deadweight.cli.output import File, finish, print_table, report_files, say, tell, tell_words
-from deadweight.cli.request import OBSERVED, Request, check_file, say_findings
+from deadweight.cli.output import File, finish, print_table, say, tell, tell_words
+from deadweight.cli.request import OBSERVED, Request, check_file, document, say_findings
 from deadweight.errors import OptionError
 from deadweight.io.policy_files import check_policy_name, write_policy
 from deadweight.io.schema import Finding
@@ -49,11 +48,12 @@ def improve(request: Request) -> int:
     out = request.out
     files = [
         File("policy", out, lambda: write_policy(policy, out), f"\nPolicy: {out}{unchanged}"),
-        *report_files(request.report, lambda to: improvement.report(to, request.title, request.reward)),
+        *request.report_of(improvement),
     ]
     code = 0 if improvement.answer == "improved" else NO_CHANGE
     if request.json:
-        return finish(code, files, _document(improvement, findings))
+        log_size = {"episodes": improvement.n_episodes, "states": improvement.n_states}
+        return finish(code, files, document(improvement, findings, log_size, "policy", "report"))
     _print(improvement, findings)
     return finish(code, files)
 
@@ -78,16 +78,6 @@ def _where_it_was_seen(policy: TabularPolicy, log: Log) -> TabularPolicy:
     rows = np.flatnonzero(seen)
     states = [policy.state_labels[row] for row in rows]
     return TabularPolicy(policy.probs[rows], states, list(policy.action_labels), policy.trained_on)
-
-
-def _document(improvement: Improvement, findings: list[Finding]) -> dict[str, Any]:
-    return {
-        **improvement.to_dict(),
-        "log": {"episodes": improvement.n_episodes, "states": improvement.n_states},
-        "warnings": [finding.to_dict() for finding in findings],
-        "policy": None,
-        "report": None,
-    }
 
 
 def _print(improvement: Improvement, findings: list[Finding]) -> None:

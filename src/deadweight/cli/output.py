@@ -25,6 +25,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -142,32 +143,28 @@ class Outlet:
 
     def write(self, text: str) -> int:
         """Write, or do nothing once the reader is gone."""
-        if self.problem is None:
-            try:
-                self._stream.write(text)
-            except OSError as error:
-                self._give_up(error)
+        self._attempt(self._stream.write, text)
         return len(text)
 
     def flush(self) -> None:
         """Hand over what was written."""
-        if self.problem is None:
-            try:
-                self._stream.flush()
-            except OSError as error:
-                self._give_up(error)
+        self._attempt(self._stream.flush)
 
     @property
     def is_full(self) -> bool:
         """Whether something was lost that a reader still waits for."""
         return self.problem is not None and self.problem.errno != errno.EPIPE
 
-    def _give_up(self, error: OSError) -> None:
-        self.problem = error
-        with suppress(OSError, ValueError):  # what is still buffered goes nowhere, at exit as well
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self._stream.fileno())
-            os.close(nowhere)
+    def _attempt(self, action: Callable[..., object], *arguments: str) -> None:
+        if self.problem is None:
+            try:
+                action(*arguments)
+            except OSError as error:
+                self.problem = error
+                with suppress(OSError, ValueError):  # what is still buffered goes nowhere, at exit as well
+                    nowhere = os.open(os.devnull, os.O_WRONLY)
+                    os.dup2(nowhere, self._stream.fileno())
+                    os.close(nowhere)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -218,7 +215,7 @@ def table_lines(
 
     cells = [[printable(cell, keep="") for cell in row] for row in (headings, *rows)]
     needed = [max(cell_len(row[j]) for row in cells) for j in range(len(headings))]
-    least = [min(one, NARROWEST) if j in left and j else one for j, one in enumerate(needed)]
+    least = [min(wide, NARROWEST) if j in left and j else wide for j, wide in enumerate(needed)]
     lines: list[str] = []
     for place, group in enumerate(_groups(least, width)):
         widths = _shrunk([needed[j] for j in group], [least[j] for j in group], width)
@@ -261,16 +258,13 @@ def _row_lines(row: Sequence[str], widths: Sequence[int], left: Sequence[bool]) 
     """The lines of one row, more than one if a cell is folded."""
     from rich.cells import cell_len
 
+    def padded(text: str, width: int, is_left: bool) -> str:
+        blank = " " * (width - cell_len(text))
+        return text + blank if is_left else blank + text
+
     folded = [_folded(cell, width) for cell, width in zip(row, widths, strict=True)]
-    lines = []
-    for k in range(max(len(cell) for cell in folded)):
-        parts = []
-        for cell, width, is_left in zip(folded, widths, left, strict=True):
-            text = cell[k] if k < len(cell) else ""
-            blank = " " * (width - cell_len(text))
-            parts.append(text + blank if is_left else blank + text)
-        lines.append(GAP.join(parts).rstrip())
-    return lines
+    lines = zip_longest(*folded, fillvalue="")
+    return [GAP.join(map(padded, texts, widths, left)).rstrip() for texts in lines]
 
 
 def _folded(cell: str, width: int) -> list[str]:
@@ -304,11 +298,6 @@ class File:
     said: str
 
 
-def report_files(path: Path | None, write: Callable[[Path], object], said: str = "Report: {}") -> list[File]:
-    """The report, where one is asked for."""
-    return [] if path is None else [File("report", path, lambda: write(path), said.format(path))]
-
-
 def finish(code: int, files: Sequence[File], document: Extra | None = None, closing: str = "") -> int:
     """Write the files of a result; the exit code, which is `code` where all could be written.
 
@@ -330,7 +319,9 @@ def finish(code: int, files: Sequence[File], document: Extra | None = None, clos
                 tell(file.said)
     whole = None if document is None else {**document, **paths}
     if errors:
-        return max([failed(errors[0], whole is not None, whole), *(failed(one, False) for one in errors[1:])])
+        return max(
+            [failed(errors[0], whole is not None, whole), *(failed(error, False) for error in errors[1:])]
+        )
     if whole is not None:
         out_json(whole)
     elif closing:
@@ -349,7 +340,8 @@ def failed(error: BaseException, as_json: bool, extra: Extra | None = None) -> i
         error.show()  # type: ignore[attr-defined]
         return MISTAKE
     if hasattr(error, "format_message"):  # typer's own, of which it has several copies
-        return _report(USAGE, error.format_message(), _usage(error), as_json)
+        problem, fix = error.format_message(), _usage(error)
+        return _report(MISTAKE, USAGE, problem, fix, as_json, f"Error: {problem}\n  {fix}")
     if isinstance(error, MemoryError):
         error = TooLarge("There is not enough memory for this.", fix="Use fewer rows or coarser states.")
     elif isinstance(error, OSError):
@@ -366,16 +358,7 @@ def failed(error: BaseException, as_json: bool, extra: Extra | None = None) -> i
 
 def refuse(error: DeadweightError, as_json: bool, extra: Extra | None = None) -> int:
     """Say a user's mistake; `extra` joins the JSON document."""
-    return _report(error.code, error.problem, error.fix, as_json, f"{error}", extra)
-
-
-def _report(
-    code: str, problem: str, fix: str, as_json: bool, text: str = "", extra: Extra | None = None
-) -> int:
-    if as_json:
-        out_json({"error": {"code": code, "message": problem, "fix": fix}, **(extra or {})})
-    say(f"Error: {text or problem + chr(10) + '  ' + fix}")
-    return MISTAKE
+    return _report(MISTAKE, error.code, error.problem, error.fix, as_json, f"Error: {error}", extra)
 
 
 def _defect(error: BaseException, as_json: bool, extra: Extra | None = None) -> int:
@@ -388,22 +371,26 @@ def _defect(error: BaseException, as_json: bool, extra: Extra | None = None) -> 
         "This is a defect of deadweight, not of your data: please report this line and the command as an "
         f"issue; {TRACEBACK}=1 shows more."
     )
+    return _report(DEFECT, INTERNAL, problem, fix, as_json, f"Internal error {problem} {fix}", extra)
+
+
+def _report(
+    exit_code: int, code: str, problem: str, fix: str, as_json: bool, text: str, extra: Extra | None = None
+) -> int:
     if as_json:
-        out_json({"error": {"code": INTERNAL, "message": problem, "fix": fix}, **(extra or {})})
-    say(f"Internal error {problem} {fix}")
-    return DEFECT
+        out_json({"error": {"code": code, "message": problem, "fix": fix}, **(extra or {})})
+    say(text)
+    return exit_code
 
 
 def _usage(error: BaseException) -> str:
     context = getattr(error, "ctx", None)
     see = f"See: {getattr(context, 'command_path', program())} --help"
     stray = re.match(r"Got unexpected extra arguments? ?(?:\(s\) )?\((.+)\)$", error.format_message())  # type: ignore[attr-defined]
-    asked = {word for one in getattr(getattr(context, "command", None), "params", ()) for word in one.opts}
-    if stray and "--target" in asked:
-        return (
-            f"One log at a time; a policy goes after --target, as in --target {stray[1].split()[0]}.\n  {see}"
-        )
-    return see
+    options = getattr(getattr(context, "command", None), "params", ())
+    if stray is None or not any("--target" in option.opts for option in options):
+        return see
+    return f"One log at a time; a policy goes after --target, as in --target {stray[1].split()[0]}.\n  {see}"
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from deadweight.cli.app import Options
-from deadweight.cli.output import program, say
+from deadweight.cli.output import File, program, say
 from deadweight.errors import DataError, OptionError, OutputError, did_you_mean
 from deadweight.io.doctor import Diagnosis, examine, examine_part
 from deadweight.io.doctor_labels import NO_BEHAVIOUR
@@ -135,6 +135,13 @@ class Request(Options):
         if self.report is not None:
             check_file(self.report, read=(*self.inputs, *read), json=self.json)
 
+    def report_of(self, result: Any, said: str = "Report: {}", **options: Any) -> list[File]:
+        """The report of a result, where one is asked for; `options` replace those of the command."""
+        path, options = self.report, {"title": self.title, "reward": self.reward} | options
+        if path is None:
+            return []
+        return [File("report", path, lambda: result.report(path, **options), said.format(path))]
+
     def command(self, verb: str, *more: str) -> str:
         """A command about this log, ready to be pasted.
 
@@ -197,22 +204,18 @@ class Request(Options):
         """What shows the rows of a log to the doctor, whose findings go into the list; an error ends it."""
 
         def look(table: LogTable, whole: bool) -> None:
-            seen = self._sound(examine(table, target, self.limit)) if whole else examine_part(table)
+            seen = examine(table, target, self.limit) if whole else examine_part(table)
+            if isinstance(seen, Diagnosis) and not seen.ok:
+                errors = seen.errors
+                raise DataError(
+                    f"{self.log} cannot be evaluated: {errors[0].problem}"
+                    + (f" ({len(errors) - 1} more errors.)" if len(errors) > 1 else ""),
+                    fix="See all of them, with what to do, by: " + self.command("doctor"),
+                )
             # Whether probabilities are needed is for --behaviour to say.
             findings.extend(finding for finding in seen if finding.code != NO_BEHAVIOUR)
 
         return look
-
-    def _sound(self, diagnosis: Diagnosis) -> tuple[Finding, ...]:
-        """What the doctor says about a log without errors."""
-        if not diagnosis.ok:
-            errors = diagnosis.errors
-            raise DataError(
-                f"{self.log} cannot be evaluated: {errors[0].problem}"
-                + (f" ({len(errors) - 1} more errors.)" if len(errors) > 1 else ""),
-                fix="See all of them, with what to do, by: " + self.command("doctor"),
-            )
-        return diagnosis.findings
 
     @contextmanager
     def opened(self, look: Look | None = None) -> Iterator[tuple[LogLike, Policy]]:
@@ -371,26 +374,27 @@ def _with_behaviour(log: Trajectories, choice: str) -> tuple[Trajectories, Polic
             )
         return log, None
     if choice == "learned":
-        return _learned(log)
+        learned = fit_behaviour(log)
+        losses = ", ".join(f"{name} {loss:.4f}" for name, loss in learned.scores.items())
+        say(f"Behaviour policy learned by {learned.chosen} (log-loss on episodes it had not seen: {losses}).")
+        if log.features is not None:
+            return log, learned
+        return log.with_propensities(learned.propensities), None  # without features: a column of the log
     files = old_policy_files(choice)
     if files is None:
         return log, read_policy(choice)
     return log, {label: read_policy(path) for label, path in files.items()}
 
 
-def _learned(log: Trajectories) -> tuple[Trajectories, Policy]:
-    """The log and the behaviour policy that was learned from it; without features, as a column of the log."""
-    learned = fit_behaviour(log)
-    losses = ", ".join(f"{name} {loss:.4f}" for name, loss in learned.scores.items())
-    say(f"Behaviour policy learned by {learned.chosen} (log-loss on episodes it had not seen: {losses}).")
-    if log.features is not None:
-        return log, learned
-    return log.with_propensities(learned.propensities), None
-
-
 def assume(assumption: str) -> None:
     """Say what was taken for granted."""
     say(f"Assumption: {assumption}")
+
+
+def document(result: Any, findings: Iterable[Finding], log: dict[str, int], *files: str) -> dict[str, Any]:
+    """The JSON document of a result; `files` are the names under which paths are put once files are there."""
+    warnings = [finding.to_dict() for finding in findings]
+    return {**result.to_dict(), "log": log, "warnings": warnings, **dict.fromkeys(files)}
 
 
 def say_findings(findings: Iterable[Finding]) -> None:

@@ -8,7 +8,7 @@ from deadweight.cli.output import out_json, print_table, tell, tell_words
 from deadweight.cli.request import Request
 from deadweight.diagnostics.states import RULE_FOR, StateReport, state_report
 from deadweight.negligible.path import EpsilonPath, epsilon_path
-from deadweight.tools.arithmetic import TableNumber, table_number
+from deadweight.tools.arithmetic import table_number
 
 STATE_HEADINGS = ("state", "visits", "chi2", "variance cost", "bias", "gap", "dropped")
 PATH_HEADINGS = ("epsilon", "dropped", "estimate", "std error", "bias", "corrected", "ESS", "chosen")
@@ -50,26 +50,22 @@ def _print(report: StateReport, path: EpsilonPath, top: int) -> None:
     if len(report) > top:
         tell(f"... and {len(report) - top:,} more (--top {len(report)} shows them all).")
     tell(f"\nThe path of {RULE_FOR}: what it says as more states are dropped.\n")
-    print_table(PATH_HEADINGS, _path_rows(path), left=())
-    tell_words(PATH_WORDS)
-
-
-def _path_rows(path: EpsilonPath) -> list[list[str]]:
     form = table_number(path.estimate)
-    return [_path_cells(path, level, form) for level in range(len(path))]
-
-
-def _path_cells(path: EpsilonPath, level: int, form: TableNumber) -> list[str]:
-    return [
-        f"{path.epsilon[level]:.4g}",
-        str(path.n_dropped[level]),
-        form(path.estimate[level]),
-        form(path.std_error[level]),
-        form(path.bias[level], "+"),
-        form(path.corrected[level]),
-        f"{path.ess[level]:.1f}",
-        "<-" if level == path.chosen else "",
+    rows = [
+        [
+            f"{path.epsilon[level]:.4g}",
+            str(path.n_dropped[level]),
+            form(path.estimate[level]),
+            form(path.std_error[level]),
+            form(path.bias[level], "+"),
+            form(path.corrected[level]),
+            f"{path.ess[level]:.1f}",
+            "<-" if level == path.chosen else "",
+        ]
+        for level in range(len(path))
     ]
+    print_table(PATH_HEADINGS, rows, left=())
+    tell_words(PATH_WORDS)
 
 
 def _document(report: StateReport, path: EpsilonPath) -> dict[str, Any]:
