@@ -71,7 +71,7 @@ def option(
     pasted: int = 0,
     least: int | None = None,
     path: str = "",
-    **others: str | tuple[str, Any],
+    **elsewhere: str | tuple[str, Any],
 ) -> Any:
     """A field of `Options`.
 
@@ -83,10 +83,10 @@ def option(
       pasted: its place in the commands that messages offer; 0 if they do not repeat it.
       least: the least number that is taken.
       path: what `--help` calls it if it is a path that is read.
-      others: further commands, with words of their own, or with words and a default.
+      elsewhere: further commands, with words of their own, or with words and a default.
     """
-    own: dict[str, Any] = dict.fromkeys(commands.split(), words) | others
-    said = {name: each if isinstance(each, tuple) else (each, default) for name, each in own.items()}
+    texts: dict[str, Any] = dict.fromkeys(commands.split(), words) | elsewhere
+    said = {name: text if isinstance(text, tuple) else (text, default) for name, text in texts.items()}
     settings = {"parser": _given_path, "metavar": path} if path else {"min": least}
     unset = None if isinstance(default, Needed) else default
     return field(default=unset, metadata={"declared": Declared(said, flag, pasted, settings)})

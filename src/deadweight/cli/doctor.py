@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json as json_text
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from deadweight.cli.output import SCHEMA, File, finish, out_json, refuse, tell, tell_words
 from deadweight.cli.request import Request, assume, check_behaviour, check_file
@@ -36,8 +34,9 @@ def doctor(request: Request) -> int:
             check_file(_record_of(request.fix), "--fix", read, request.json)
         target = request.target_policy()
         with from_stdin(request.log) as source:
-            mending = request.mending(anonymous=False)  # rows are what one looks for here
-            table = open_table(str(source), request.renames, mending, request.patterns, assume)
+            # Not anonymous: rows are what a user looks for here.
+            reading = request.renames, request.mending(anonymous=False), request.patterns
+            table = open_table(str(source), *reading, assume)
             diagnosis = examine(table, target, request.limit)
             if request.behaviour != "column":  # says what the finding asks for
                 asked = tuple(finding for finding in diagnosis if finding.code != NO_BEHAVIOUR)
@@ -104,8 +103,13 @@ def _write(request: Request, path: Path, mended: Mended) -> int:
     beside = _record_of(path)
 
     def write() -> None:
+        import pyarrow.parquet as pq
+
         like = files_of(request.log)
-        _write_parquet(path, mended.table, record, like)
+        metadata = {**(mended.table.schema.metadata or {}), METADATA: record.encode()}
+        table = mended.table.replace_schema_metadata(metadata)
+        with writing(path, NO_ROOM):
+            write_whole(path, lambda file: pq.write_table(table, file), like)
         with writing(beside, NO_ROOM):
             write_text(beside, record + "\n", like)
 
@@ -124,15 +128,8 @@ def _write(request: Request, path: Path, mended: Mended) -> int:
     return finish(code, files)
 
 
-def _write_parquet(path: Path, table: Any, record: str, like: Sequence[Path]) -> None:
-    import pyarrow.parquet as pq
-
-    metadata = {**(table.schema.metadata or {}), METADATA: record.encode()}
-    with writing(path, NO_ROOM):
-        write_whole(path, lambda file: pq.write_table(table.replace_schema_metadata(metadata), file), like)
-
-
 def _unreadable(source: str, error: DeadweightError) -> dict[str, object]:
+    """The diagnosis of what is not a log, as in the JSON document of one that is."""
     finding = {
         "code": error.code,
         "severity": "error",
@@ -140,10 +137,7 @@ def _unreadable(source: str, error: DeadweightError) -> dict[str, object]:
         "fix": error.fix,
         "count": 0,
         "rows": [],
+        "title": "Not a log that can be read",
     }
-    return {
-        "source": source,
-        "ok": False,
-        "counts": {"error": 1, "warning": 0, "info": 0},
-        "findings": [{**finding, "title": "Not a log that can be read"}],
-    }
+    counts = {"error": 1, "warning": 0, "info": 0}
+    return {"source": source, "ok": False, "counts": counts, "findings": [finding]}

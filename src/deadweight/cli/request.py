@@ -158,12 +158,10 @@ class Request(Options):
             if "--fill-reward" not in finding.fix:  # no row has one: there is nothing to fill
                 return self.command("doctor", "--rows", finding.code)
             return replace(self, fill_reward=0.0).command("doctor")
-        if (
-            finding.code == "DW306"
-            and table is not None
-            and (formats := fitting_formats(table.arrow("step")))
-        ):
-            return replace(self, time_format=formats[0]).command("doctor")
+        if finding.code == "DW306" and table is not None:
+            formats = fitting_formats(table.arrow("step"))
+            if formats:
+                return replace(self, time_format=formats[0]).command("doctor")
         if finding.code == "DW248":
             limit = re.search(r"--time-limit (\d+)", finding.fix)
             return replace(self, time_limit=limit[1] if limit else "none").command("doctor")
