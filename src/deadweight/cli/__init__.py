@@ -91,16 +91,15 @@ def ended_by_signals(command: Callable[[], int]) -> int:
     Signals that somebody chose to ignore, as `nohup` does, stay ignored.
     """
     handled = NUMBERS if threading.current_thread() is threading.main_thread() else []
-    before = {number: signal.getsignal(number) for number in handled}
-    before = {number: handler for number, handler in before.items() if handler in UNTOUCHED}
+    before = {number: handler for number in handled if (handler := signal.getsignal(number)) in UNTOUCHED}
     came: list[int] = []
 
     def stop(number: int, frame: FrameType | None) -> NoReturn:
         # Here and not only on the way out, where a thread may have to be waited for.
         remove_all()
         came.append(number)
-        for handled_number in before:  # whoever cannot wait sends another
-            signal.signal(handled_number, signal.SIG_DFL)
+        for each in before:  # whoever cannot wait sends another
+            signal.signal(each, signal.SIG_DFL)
         _thread.start_new_thread(_end_later, (number,))  # without the locks of `threading`, which may be held
         raise Stopped(number)
 

@@ -283,19 +283,12 @@ Extra = Mapping[str, object]
 
 @dataclass(frozen=True)
 class File:
-    """A file that belongs to a result.
+    """A file that belongs to a result: its path and what writes it."""
 
-    Attributes:
-      field: where the JSON document has its path; null if it could not be written.
-      path: where it goes.
-      write: what writes it.
-      said: what is printed once it is there.
-    """
-
-    field: str
+    field: str  # where the JSON document has its path, or null if it could not be written
     path: Path
     write: Callable[[], object]
-    said: str
+    said: str  # what is printed once it is there
 
 
 def finish(code: int, files: Sequence[File], document: Extra | None = None, closing: str = "") -> int:
@@ -395,19 +388,12 @@ def _usage(error: BaseException) -> str:
 
 @dataclass(frozen=True)
 class Gate:
-    """A gate with the answer that it was asked about.
+    """An exit code for pipelines that go on only if the answer is the one they ask for."""
 
-    Attributes:
-      asked: what it asks for; None where there is no gate, which is open.
-      is_open: whether the answer is that.
-      answer: "better", "worse" or "cannot tell".
-      doubts: flags that keep it closed.
-    """
-
-    asked: str | None
-    is_open: bool
-    answer: str
-    doubts: tuple[str, ...] = ()
+    asked: str | None  # what it asks for; None where there is no gate, which is open
+    is_open: bool  # whether the answer is that; each command decides it
+    answer: str  # "better", "worse" or "cannot tell"
+    doubts: tuple[str, ...] = ()  # flags that keep it closed
 
     @property
     def exit_code(self) -> int:
