@@ -16,7 +16,7 @@ from doctor.broken_logs import sound
 
 import deadweight.cli
 from deadweight.cli import main
-from deadweight.cli.log_options import parse_columns
+from deadweight.cli.request import parse_columns
 from deadweight.errors import OptionError
 
 NASTY = [

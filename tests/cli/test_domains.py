@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from deadweight.cli.states import domains, ranges
+from deadweight.cli.domains import domains, ranges
+from deadweight.cli.request import Request
 
 
 def test_the_table_has_every_domain_with_its_exact_values(capsys):
-    domains()
+    domains(Request())
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == (1 + 6 + 12 + 4 + 4) + 2 + (1 + 4)
     by_name = {line.split("  ")[0]: line.split() for line in lines}

@@ -116,7 +116,7 @@ def test_mistakes_are_found_before_the_work(
 ) -> None:
     write_log(tmp_path, episodes=2)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("deadweight.cli.log_options.open_log", None)  # whoever opens it has begun to work
+    monkeypatch.setattr("deadweight.cli.request.open_log", None)  # whoever opens it has begun to work
     assert cli.run(["improve", "log.csv", *more, "--json"]) == 2
     captured = capsys.readouterr()
     assert words in json.loads(captured.out)["error"]["message"]

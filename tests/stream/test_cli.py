@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from stream.folders import policies, table_of, write
 from typer.testing import CliRunner
 
-from deadweight.cli import log_options as streams
+from deadweight.cli import request
 from deadweight.cli.app import app
 from deadweight.errors import DeadweightError
 from deadweight.tools import progress as progress_bar
@@ -59,12 +60,13 @@ def test_states_of_a_stream_are_those_of_the_whole_log(log: tuple[Path, Path]) -
 
 def test_what_is_streamed_by_default(log: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     folder, _ = log
-    assert not streams.is_streamed(folder, None, 1, None)
-    assert streams.is_streamed(folder, None, 2, None)
-    assert streams.is_streamed(folder, None, 1, "local")
-    monkeypatch.setattr(streams, "LARGE", 100)
-    assert streams.is_streamed(folder, None, 1, None)
-    assert not streams.is_streamed(folder, False, 1, None)
+    asked = request.Request(log=folder)
+    assert not asked.is_streamed(folder)
+    assert replace(asked, workers=2).is_streamed(folder)
+    assert replace(asked, ray_address="local").is_streamed(folder)
+    monkeypatch.setattr(request, "LARGE", 100)
+    assert asked.is_streamed(folder)
+    assert not replace(asked, stream=False).is_streamed(folder)
 
 
 def test_what_cannot_be_streamed_says_so(log: tuple[Path, Path], tmp_path: Path) -> None:

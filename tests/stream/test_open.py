@@ -15,7 +15,7 @@ from stream.test_refusals import lie
 from typer.testing import CliRunner
 
 import deadweight as dw
-from deadweight.cli import log_options as streams
+from deadweight.cli import request
 from deadweight.cli.app import app
 from deadweight.io import open as front_door
 from deadweight.io import stream as footer_check
@@ -77,7 +77,7 @@ def test_footers_are_looked_at_again_only_if_a_file_changes(
 
 
 def test_library_and_command_line_have_one_threshold() -> None:
-    assert streams.LARGE is front_door.LARGE
+    assert request.LARGE is front_door.LARGE
     assert front_door.LARGE == front_door.PART_ROWS
 
 

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from deadweight.answers.intervals import check_interval
-from deadweight.cli.failures import Gate, finish, report_files
-from deadweight.cli.log_options import (
-    LogOptions,
-    check_file,
-    check_number,
-    say_findings,
-    say_unused_cut_weights,
-)
-from deadweight.cli.output import print_table, say, tell, tell_flags, tell_words
+from deadweight.cli.output import Gate, finish, print_table, say, tell, tell_flags, tell_words
+from deadweight.cli.request import Request, document, read_baseline, say_findings, say_unused_cut_weights
 from deadweight.errors import OptionError, did_you_mean
 from deadweight.io.policy_files import require_file
 from deadweight.io.schema import Finding
@@ -29,32 +20,16 @@ from deadweight.verbs.compare import compare as compare_log
 ANY = "any"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Request(LogOptions):
-    """The options of the command, as they were typed."""
-
-    targets: list[str]
-    baseline: str
-    level: float
-    resamples: int
-    seed: int
-    gate: str | None
-    report: Path | None
-    title: str | None
-    reward: str | None = None
-    cut_weights: str | None = None
-
-
 def compare(request: Request) -> int:
     """Compare and print; the exit code is 0, or that of a closed gate."""
-    files, baseline = check(request)
-    policies = {name: request.given.policy(path) for name, path in files.items()}
+    paths, baseline = check(request)
+    policies = {name: request.policy(path) for name, path in paths.items()}
     findings: list[Finding] = []
     with request.opened(request.look_into(findings)) as (log, pi_b):
-        found = as_log(log)
-        if found.known is not None:
-            say(f"Comparing {len(policies)} policies on {sum(found.known.sizes):,} episodes ...")
-        made = compare_log(
+        known = as_log(log).known
+        if known is not None:
+            say(f"Comparing {len(policies)} policies on {sum(known.sizes):,} episodes ...")
+        comparison = compare_log(
             log,
             policies,
             pi_b,
@@ -66,27 +41,28 @@ def compare(request: Request) -> int:
             seed=request.seed,
             cut_weights=request.cut_weights,
         )
-    report = report_files(
-        request.report, lambda to: made.report(to, request.title, request.reward), "\nReport: {}"
-    )
-    gate = gate_of(request.gate, made)
-    say_unused_cut_weights(request.cut_weights, made.conventions, made[made.ranking[0]].headline.flags)
+    files = request.report_of(comparison, "\nReport: {}")
+    gate = gate_of(request.winner, comparison)
+    best = comparison[comparison.ranking[0]].headline
+    say_unused_cut_weights(request.cut_weights, comparison.conventions, best.flags)
     if request.json:
-        return finish(gate.exit_code, report, {**_document(made, findings), **gate.entry})
-    _print(made, findings)
-    return finish(gate.exit_code, report, closing=gate.words())
+        whole = document(comparison, findings, {"episodes": comparison.n_episodes}, "report")
+        return finish(gate.exit_code, files, {**whole, **gate.entry})
+    _print(comparison, findings)
+    return finish(gate.exit_code, files, closing=gate.words())
 
 
-def gate_of(asked: str | None, found: Comparison) -> Gate:
+def gate_of(asked: str | None, comparison: Comparison) -> Gate:
     """Whether a policy, or any, is shown to be better than the baseline, and nothing grave is said of it."""
     if asked is None:
         return Gate(None, True, "better")
-    names = found.ranking if asked == ANY else [asked]
-    doubted = [name for name in names if name in found.better and found[name].verdict.doubts]
-    answers = {found.difference(name).answer for name in names}
-    answer = next(one for one in ("better", "cannot tell", "worse") if one in answers)
-    opens = any(name in found.better and name not in doubted for name in names)
-    return Gate(asked, opens, answer, found[doubted[0]].verdict.doubts if doubted else ())
+    names = comparison.ranking if asked == ANY else [asked]
+    better = [name for name in names if name in comparison.better]
+    doubts = [comparison[name].verdict.doubts for name in better]
+    answers = {comparison.difference(name).answer for name in names}
+    answer = next(answer for answer in ("better", "cannot tell", "worse") if answer in answers)
+    opens = any(not flags for flags in doubts)
+    return Gate(asked, opens, answer, next(filter(None, doubts), ()))
 
 
 def check(request: Request) -> tuple[dict[str, Path], Any]:
@@ -94,22 +70,22 @@ def check(request: Request) -> tuple[dict[str, Path], Any]:
     request.check()
     check_interval("auto", request.level, Options(cut_weights=request.cut_weights))
     files = parse_targets(request.targets)
-    baseline = _baseline(request.baseline, files)
-    if request.gate is not None and request.gate != ANY and request.gate not in files:
+    baseline = read_baseline(request.rival, list(files))
+    gate = request.winner
+    if gate is not None and gate != ANY and gate not in files:
         raise OptionError(
-            f"--gate must be {ANY} or the name of a policy; found {request.gate!r}."
-            f"{did_you_mean(request.gate, [ANY, *files])}",
+            f"--gate must be {ANY} or the name of a policy; found {gate!r}."
+            f"{did_you_mean(gate, [ANY, *files])}",
             fix=f"Policies: {', '.join(files)}.",
         )
-    if request.gate is not None and request.gate == baseline:
+    if gate is not None and gate == baseline:
         raise OptionError(
-            f"--gate {request.gate} can never open: it is the baseline as well.",
+            f"--gate {gate} can never open: it is the baseline as well.",
             fix="For example --gate new --baseline behaviour.",
         )
     for path in files.values():
         require_file(path)
-    if request.report is not None:
-        check_file(request.report, read=(*request.inputs, *files.values()), json=request.json)
+    request.check_report(read=files.values())
     return files, baseline
 
 
@@ -119,7 +95,7 @@ def parse_targets(targets: list[str]) -> dict[str, Path]:
     >>> list(parse_targets(["now=old.csv", "plans/new.csv"]))
     ['now', 'new']
     """
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for target in targets:
         name, equals, path = (word.strip() for word in target.partition("="))
         if not equals:
@@ -129,52 +105,25 @@ def parse_targets(targets: list[str]) -> dict[str, Path]:
                 f"--target takes a file, or a name and a file, name=FILE; found {target!r}.",
                 fix="For example --target old=old.csv --target new=new.csv.",
             )
-        if name in found:
+        if name in files:
             raise OptionError(f"Two policies are called {name!r}.", fix="Give each a name of its own.")
         if name in (ANY, BASELINE):
             raise OptionError(f"No policy may be called {name!r}.", fix="Choose another name.")
-        found[name] = Path(path).expanduser()
-    if len(found) < 2:
+        files[name] = Path(path).expanduser()
+    if len(files) < 2:
         raise OptionError(
-            f"A comparison needs two policies or more; found {len(found)}.",
+            f"A comparison needs two policies or more; found {len(files)}.",
             fix="Give --target name=FILE for each; for one policy use deadweight evaluate.",
         )
-    return found
+    return files
 
 
-def _baseline(text: str, files: Mapping[str, Path]) -> float | str | None:
-    """None for the behaviour policy, the name of a policy, or a number."""
-    if text == "behaviour":
-        return None
-    if text in files:
-        return text
-    try:
-        value = float(text)
-    except ValueError:
-        raise OptionError(
-            f"--baseline must be behaviour, the name of a policy, or a number; found {text!r}."
-            f"{did_you_mean(text, ['behaviour', *files])}",
-            fix="For example --baseline behaviour, or --baseline 0.75.",
-        ) from None
-    check_number(value, "--baseline")
-    return value
-
-
-def _document(found: Comparison, findings: list[Finding]) -> dict[str, Any]:
-    return {
-        **found.to_dict(),
-        "log": {"episodes": found.n_episodes},
-        "warnings": [finding.to_dict() for finding in findings],
-        "report": None,
-    }
-
-
-def _print(found: Comparison, findings: list[Finding]) -> None:
+def _print(comparison: Comparison, findings: list[Finding]) -> None:
     say_findings(findings)
-    print_table(HEADINGS, found.rows(), left=(0, len(HEADINGS) - 1))
-    tell(f"\nRecommendation: {'none' if found.recommendation is None else found.recommendation}.")
-    for reason in found.reasons:
+    print_table(HEADINGS, comparison.rows(), left=(0, len(HEADINGS) - 1))
+    tell(f"\nRecommendation: {'none' if comparison.recommendation is None else comparison.recommendation}.")
+    for reason in comparison.reasons:
         tell_words(f"  {reason}")
-    headlines = [found[name].headline for name in found.ranking]
-    flags = remarks((one.about, one.flags) for one in headlines)
-    tell_flags([(flag, found.with_flag(flag), said) for flag, _, said in flags])
+    headlines = [comparison[name].headline for name in comparison.ranking]
+    flags = remarks((estimate.about, estimate.flags) for estimate in headlines)
+    tell_flags([(flag, comparison.with_flag(flag), said) for flag, _, said in flags])

@@ -1,20 +1,21 @@
-"""`deadweight demo`: a log whose answers are known, from the question to the verdict."""
+"""`deadweight demo`: a log whose answers are known, from the question to the verdict.
+
+By default a ward and three new rules for it, told as a story, with verdicts that are compared with the truth;
+by `--domain lift` logs of the paper's lift, plain and state-based estimators side by side.
+"""
 
 from __future__ import annotations
 
 import sys
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
-from deadweight.cli.failures import File, finish, report_files
-from deadweight.cli.log_options import check_file
-from deadweight.cli.output import print_table, program, tell, tell_words, terminal_width
-from deadweight.cli.states import ranges
-from deadweight.domains import CALM, OLD, RULES, Rule, Ward, stochastic_lift, ward
+from deadweight.cli.domains import ranges
+from deadweight.cli.output import finish, print_table, program, tell, tell_words, terminal_width
+from deadweight.cli.request import Request, check_file
+from deadweight.domains import CALM, OLD, RULES, Rule, Ward, stochastic_lift, ward, write_ward_files
 from deadweight.errors import OptionError, did_you_mean, how_many
 from deadweight.log.trajectories import Trajectories
 from deadweight.mdp.problem import Problem
@@ -22,53 +23,9 @@ from deadweight.results.evaluation import Evaluation
 from deadweight.tools.files import writing
 from deadweight.verbs.estimate import evaluate
 
+# What each new rule is judged to be, by log.
+Rounds = Sequence[dict[Rule, Evaluation]]
 DOMAINS = ("ward", "lift")
-
-
-@dataclass(frozen=True)
-class Request:
-    """The options of the command, as they were typed."""
-
-    domain: str
-    size: int
-    episodes: int | None
-    seed: int
-    logs: int | None
-    report: Path
-    json: bool
-    files: Path | None = None
-
-
-def demo(request: Request) -> int:
-    """Simulate, evaluate, print, and write a report; the exit code."""
-    if request.domain not in DOMAINS:
-        raise OptionError(
-            f"--domain must be ward or lift; found {request.domain!r}."
-            f"{did_you_mean(request.domain, DOMAINS)}",
-            fix="For example deadweight demo --domain lift.",
-        )
-    if request.files is not None:
-        _write_files(request.files, request.episodes or 600, request.seed)
-        return 0
-    check_file(request.report, json=request.json)
-    seed, report, json = request.seed, request.report, request.json
-    if request.domain == "lift":
-        return lift_demo(request.size, request.episodes or 1000, seed, request.logs or 10, report, json)
-
-    return ward_demo(request.episodes or 600, seed, request.logs or 20, report, json)
-
-
-def _write_files(folder: Path, episodes: int, seed: int) -> None:
-    from deadweight.domains import write_ward_files
-
-    with writing(folder / "any", "Free some space, or name a folder on another disk with --files."):
-        for path in write_ward_files(folder, episodes, seed):
-            tell(f"Written: {path}")
-
-
-# --------------------------------------------------------------------------------------------------------
-# `deadweight demo`: a ward, three new rules for it, and verdicts that can be compared with the truth.
-
 # The methods whose intervals are counted, in words.
 METHODS = {
     "BEHAVIOUR": "the average of the log, as if nothing changed",
@@ -82,63 +39,79 @@ METHODS = {
 WARD_NAMES = tuple(METHODS)
 REWARD = "share of patients who go home well"
 WIDTH = 100
+# Estimators of the lift, plain and state-based.
+PAIRS = (
+    ("WIS", "WSIS"),
+    ("WPDIS", "WSPDIS"),
+    ("WPDIS", "C-WSPDIS"),
+    ("WINCRIS", "WSINCRIS"),
+    ("WDR", "WDRSIS"),
+    ("SDRE", "SSDRE"),
+    ("MIS", "SMIS"),
+    ("TMIS", "STMIS"),
+)
+BASELINES = ("BEHAVIOUR", "DM")
+LIFT_NAMES = tuple(dict.fromkeys([*BASELINES, *(name for pair in PAIRS for name in pair)]))
+HEADINGS = ("plain", "value", "ESS", "RMSE", "state-based", "value", "ESS", "RMSE", "dropped")
 
 
-@dataclass(frozen=True)
-class Holds:
-    """Over several logs and all rules: how often an interval holds the truth, and how wide it is."""
+def demo(request: Request) -> int:
+    """Simulate, evaluate, print, and write a report; the exit code."""
+    if request.domain not in DOMAINS:
+        raise OptionError(
+            f"--domain must be ward or lift; found {request.domain!r}."
+            f"{did_you_mean(request.domain, DOMAINS)}",
+            fix="For example deadweight demo --domain lift.",
+        )
+    if request.files is not None:
+        with writing(
+            request.files / "any", "Free some space, or name a folder on another disk with --files."
+        ):
+            for path in write_ward_files(request.files, request.episodes or 600, request.seed):
+                tell(f"Written: {path}")
+        return 0
+    if request.report is not None:
+        check_file(request.report, json=request.json)
+    return lift_demo(request) if request.domain == "lift" else ward_demo(request)
 
-    times: int
-    of: int
-    width: float
 
-
-def ward_demo(patients: int, seed: int, logs: int, report: Path, json: bool) -> int:
+def ward_demo(request: Request) -> int:
     """Simulate, evaluate three rules, print the story, write the report of the first rule; the exit code."""
-    world, seeds = ward(), np.random.SeedSequence(seed).spawn(logs)
-    log = world.sample(patients, seeds[0])
-    found = {rule: _evaluated(log, rule) for rule in RULES}
-    rounds = [found, *_repeated(world, patients, seeds[1:])]
-    holds = {name: _holds(world, rounds, name) for name in WARD_NAMES}
+    world, seeds = ward(), np.random.SeedSequence(request.seed).spawn(request.logs or 20)
+    logs = [world.sample(request.episodes or 600, seed) for seed in seeds]
+    rounds = [{rule: _evaluated(log, rule, log is logs[0]) for rule in RULES} for log in logs]
+    evs, coverage = rounds[0], {name: _coverage(world, rounds, name) for name in WARD_NAMES}
     first = RULES[0]
-
-    def write() -> None:
-        found[first].report(report, f"Demo: may the ward {first.name}?", REWARD, world.truth(first))
-
+    title, truth = f"Demo: may the ward {first.name}?", world.truth(first)
     said = (
-        f"\nReport on '{first.name}', with the truth marked: {report}\n"
+        f"\nReport on '{first.name}', with the truth marked: {{}}\n"
         f"Your own log: {program()} doctor log.csv\n"
         f"        then: {program()} evaluate log.csv --target policy.csv"
     )
-    files = [File("report", report, write, said)]
-    if json:
-        return finish(0, files, _document(world, found, rounds, holds))
-    _tell_question(log)
-    _tell_verdicts(world, found)
-    _tell_weights(world, found[CALM])
-    _tell_repeated(world, rounds, holds)
+    files = request.report_of(evs[first], said, title=title, reward=REWARD, truth=truth)
+    if request.json:
+        return finish(0, files, _document(world, rounds, coverage))
+    _tell_question(logs[0])
+    _tell_verdicts(world, evs)
+    _tell_weights(world, evs[CALM])
+    _tell_repeated(world, rounds, coverage)
     return finish(0, files)
 
 
-def _evaluated(log: Trajectories, rule: Rule, background: bool = True) -> Evaluation:
+def _evaluated(log: Trajectories, rule: Rule, background: bool) -> Evaluation:
     return evaluate(log, rule.policy, None, WARD_NAMES, return_range=(0, 1), background=background)
 
 
-def _repeated(
-    world: Ward, patients: int, seeds: Sequence[np.random.SeedSequence]
-) -> list[dict[Rule, Evaluation]]:
-    logs = [world.sample(patients, seed) for seed in seeds]
-    return [{rule: _evaluated(log, rule, background=False) for rule in RULES} for log in logs]
-
-
-def _holds(world: Ward, rounds: Sequence[dict[Rule, Evaluation]], name: str) -> Holds:
-    inside, widths = [], []
-    for one in rounds:
-        for rule, ev in one.items():
-            lower, upper = ev[name].interval or (np.nan, np.nan)
-            inside.append(lower <= world.truth(rule) <= upper)
-            widths.append(upper - lower)
-    return Holds(sum(inside), len(inside), float(np.mean(widths)))
+def _coverage(world: Ward, rounds: Rounds, name: str) -> dict[str, float]:
+    """Over all logs and rules: how often an interval holds the truth, and how wide it is."""
+    bounds = [
+        (world.truth(rule), *(ev[name].interval or (np.nan, np.nan)))
+        for evs in rounds
+        for rule, ev in evs.items()
+    ]
+    inside = sum(lower <= truth <= upper for truth, lower, upper in bounds)
+    width = float(np.mean([upper - lower for _, lower, upper in bounds]))
+    return {"holds": inside, "of": len(bounds), "width": width}
 
 
 def is_right(world: Ward, rule: Rule, answer: str) -> bool:
@@ -159,10 +132,10 @@ def _tell_question(log: Trajectories) -> None:
     print_table(("new rule", "what it does"), [(rule.name, rule.words) for rule in RULES], left=(0, 1))
 
 
-def _tell_verdicts(world: Ward, found: dict[Rule, Evaluation]) -> None:
+def _tell_verdicts(world: Ward, evs: dict[Rule, Evaluation]) -> None:
     tell("\nOf 100 patients, so many would go home well:\n")
     rows = []
-    for rule, ev in found.items():
+    for rule, ev in evs.items():
         lower, upper = ev.headline.interval or (np.nan, np.nan)
         right = "right" if is_right(world, rule, ev.verdict.answer) else "WRONG"
         rows.append(
@@ -210,50 +183,43 @@ def _tell_weights(world: Ward, ev: Evaluation) -> None:
     )
 
 
-def _tell_repeated(world: Ward, rounds: Sequence[dict[Rule, Evaluation]], holds: dict[str, Holds]) -> None:
+def _tell_repeated(world: Ward, rounds: Rounds, coverage: dict[str, dict[str, float]]) -> None:
     paragraph(
         f"\nThe same with {how_many(len(rounds), 'log')} and all three rules: how often is the truth in the "
         "interval?"
     )
     tell()
     rows = [
-        [name, METHODS[name], f"{found.times} of {found.of}", _of_100(found.width)]
-        for name, found in holds.items()
+        [name, METHODS[name], f"{of['holds']} of {of['of']}", _of_100(of["width"])]
+        for name, of in coverage.items()
     ]
     print_table(("method", "in words", "truth inside", "width, of 100"), rows, left=(0, 1))
-    answers = [(rule, ev.verdict.answer) for one in rounds for rule, ev in one.items()]
-    wrong = sum(not is_right(world, rule, answer) for rule, answer in answers)
+    wrong = 0
     for rule in RULES:
-        given = [answer for other, answer in answers if other is rule]
-        tell(
-            f"'{rule.name}': " + ", ".join(f"{given.count(a)} times {a}" for a in dict.fromkeys(given)) + "."
-        )
-    tell(f"Verdicts that are wrong: {wrong} of {len(answers)}.")
+        answers = [evs[rule].verdict.answer for evs in rounds]
+        wrong += sum(not is_right(world, rule, answer) for answer in answers)
+        counts = ", ".join(f"{answers.count(answer)} times {answer}" for answer in dict.fromkeys(answers))
+        tell(f"'{rule.name}': {counts}.")
+    tell(f"Verdicts that are wrong: {wrong} of {len(rounds) * len(RULES)}.")
 
 
-def _document(
-    world: Ward,
-    found: dict[Rule, Evaluation],
-    rounds: Sequence[dict[Rule, Evaluation]],
-    holds: dict[str, Holds],
-) -> dict[str, object]:
+def _document(world: Ward, rounds: Rounds, coverage: dict[str, dict[str, float]]) -> dict[str, object]:
     policies = {
         rule.name: {
             "truth": world.truth(rule),
-            "verdicts": [one[rule].verdict.answer for one in rounds],
+            "verdicts": [evs[rule].verdict.answer for evs in rounds],
             "right": is_right(world, rule, ev.verdict.answer),
             **ev.to_dict(),
         }
-        for rule, ev in found.items()
+        for rule, ev in rounds[0].items()
     }
-    first = RULES[0]
     return {
-        **found[first].to_dict(),
-        "truth": world.truth(first),
+        **rounds[0][RULES[0]].to_dict(),
+        "truth": world.truth(RULES[0]),
         "old_rule": world.truth(OLD),
         "logs": len(rounds),
         "policies": policies,
-        "intervals": {n: {"holds": one.times, "of": one.of, "width": one.width} for n, one in holds.items()},
+        "intervals": coverage,
         "report": None,
     }
 
@@ -268,35 +234,18 @@ def _of_100(value: float) -> str:
     return f"{100 * value:.1f}"
 
 
-# --------------------------------------------------------------------------------------------------------
-# `deadweight demo --domain lift`: logs of the paper's lift, plain and state-based side by side.
-
-PAIRS = (
-    ("WIS", "WSIS"),
-    ("WPDIS", "WSPDIS"),
-    ("WPDIS", "C-WSPDIS"),
-    ("WINCRIS", "WSINCRIS"),
-    ("WDR", "WDRSIS"),
-    ("SDRE", "SSDRE"),
-    ("MIS", "SMIS"),
-    ("TMIS", "STMIS"),
-)
-BASELINES = ("BEHAVIOUR", "DM")
-LIFT_NAMES = tuple(dict.fromkeys([*BASELINES, *(name for pair in PAIRS for name in pair)]))
-HEADINGS = ("plain", "value", "ESS", "RMSE", "state-based", "value", "ESS", "RMSE", "dropped")
-
-
-def lift_demo(size: int, episodes: int, seed: int, logs: int, report: Path, json: bool) -> int:
+def lift_demo(request: Request) -> int:
     """Simulate, evaluate, print, and write the report of the first log; the exit code."""
+    size, episodes, logs = request.size, request.episodes or 1000, request.logs or 10
     problem = stochastic_lift(size)
-    seeds = np.random.SeedSequence(seed).spawn(logs)
+    seeds = np.random.SeedSequence(request.seed).spawn(logs)
     log = problem.sample(episodes, seeds[0])
     ev = evaluate(log, problem.pi_e, problem.pi_b, LIFT_NAMES, drop="auto")
     rmse = _root_mean_squared_errors(problem, ev, episodes, seeds)
     truth = problem.true_value
     title = f"Demo: a lift of {size} floors"
-    files = report_files(report, lambda path: ev.report(path, title=title, truth=truth))
-    if json:
+    files = request.report_of(ev, title=title, truth=truth)
+    if request.json:
         return finish(0, files, {"truth": truth, "logs": logs, "rmse": rmse, **ev.to_dict()})
     tell_words(
         f"A lift of {size} floors; a log of {log.n_episodes:,} episodes ({log.n_steps:,} steps) of a policy "
@@ -304,7 +253,10 @@ def lift_demo(size: int, episodes: int, seed: int, logs: int, report: Path, json
         "What would a policy earn that presses the right button 95 % of the time? "
         f"The exact answer is {truth:.4f}.\n"
     )
-    rows = [_row(ev, rmse, plain, state_based) for plain, state_based in PAIRS]
+    rows = []
+    for plain, based in PAIRS:
+        dropped = ranges(ev[based].dropped) if ev[based].dropped else "nothing"
+        rows.append([*_numbers(ev, rmse, plain), *_numbers(ev, rmse, based), dropped])
     rows += [[*_numbers(ev, rmse, name), "", "", "", "", ""] for name in BASELINES]
     print_table(HEADINGS, rows, left=(0, 4, 8))
     tell_words(_closing(ev, logs))
@@ -320,16 +272,7 @@ def _root_mean_squared_errors(
         log = problem.sample(episodes, seed)
         evaluations.append(evaluate(log, problem.pi_e, problem.pi_b, LIFT_NAMES, drop="auto", interval=None))
     errors = {name: [ev[name].value - problem.true_value for ev in evaluations] for name in LIFT_NAMES}
-    return {name: float(np.sqrt(np.mean(np.square(found)))) for name, found in errors.items()}
-
-
-def _row(ev: Evaluation, rmse: dict[str, float], plain: str, state_based: str) -> list[str]:
-    dropped = ev[state_based].dropped
-    return [
-        *_numbers(ev, rmse, plain),
-        *_numbers(ev, rmse, state_based),
-        ranges(dropped) if dropped else "nothing",
-    ]
+    return {name: float(np.sqrt(np.mean(np.square(of_logs)))) for name, of_logs in errors.items()}
 
 
 def _numbers(ev: Evaluation, rmse: dict[str, float], name: str) -> list[str]:

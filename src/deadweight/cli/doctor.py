@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json as json_text
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from deadweight._version import SCHEMA
-from deadweight.cli.failures import File, finish, refuse
-from deadweight.cli.log_options import Invocation, assume, check_behaviour, check_file
-from deadweight.cli.output import out_json, tell, tell_words
+from deadweight.cli.output import File, finish, out_json, refuse, tell, tell_words
+from deadweight.cli.request import Request, assume, check_behaviour, check_file
 from deadweight.errors import DeadweightError, OptionError, how_many
 from deadweight.io.doctor import METADATA, Diagnosis, Mended, examine, mend
 from deadweight.io.doctor_labels import NO_BEHAVIOUR
 from deadweight.io.files import from_stdin, guarded
 from deadweight.io.folders import PARQUET, files_of
-from deadweight.io.schema import Finding
 from deadweight.io.table import LogTable, open_table
 from deadweight.tools.files import write_text, write_whole, writing
 
@@ -27,45 +23,39 @@ FIRST_ROWS = 20
 NO_ROOM = "Free some space, or name a file on another disk with --fix."
 
 
-@dataclass(frozen=True)
-class Request:
-    """The options of the command, as they were typed."""
-
-    given: Invocation
-    behaviour: str = "column"
-    json: bool = False
-    fix: Path | None = None
-    rows: str | None = None
-
-
 def doctor(request: Request) -> int:
     """Print what was found; the exit code is 0 without errors, 1 with, 2 if there was nothing to examine."""
-    given = replace(request.given, anonymous=False)  # rows are what one looks for here
     try:
         check_behaviour(request.behaviour)
         if request.fix is not None:
-            read = [path for path in (given.log, given.target) if path is not None]
+            read = [path for path in (request.log, request.target) if path is not None]
             check_file(request.fix, "--fix", read, request.json)
             _check_name(request.fix)
             check_file(_record_of(request.fix), "--fix", read, request.json)
-        target = None if given.target is None else given.policy(given.target)
-        with from_stdin(given.log) as source:
-            table = open_table(str(source), given.renames, given.mending, given.patterns, assume)
-            found = _asked_for(request, examine(table, target, given.limit))
+        target = request.target_policy()
+        with from_stdin(request.log) as source:
+            # Not anonymous: rows are what a user looks for here.
+            reading = request.renames, request.mending(anonymous=False), request.patterns
+            table = open_table(str(source), *reading, assume)
+            diagnosis = examine(table, target, request.limit)
+            if request.behaviour != "column":  # says what the finding asks for
+                asked = tuple(finding for finding in diagnosis if finding.code != NO_BEHAVIOUR)
+                diagnosis = replace(diagnosis, findings=asked)
             if request.rows is not None:
-                return _show_rows(table, found, request.rows)
+                return _show_rows(table, diagnosis, request.rows)
             if request.fix is not None:
-                return _write(request, request.fix, mend(table, given.limit))
+                return _write(request, request.fix, mend(table, request.limit))
     except DeadweightError as error:
         if not request.json:
             raise
-        return refuse(error, request.json, _unreadable(str(given.log), error))
-    commands = {one.code: given.command_for(one, table) for one in found}
+        return refuse(error, request.json, _unreadable(str(request.log), error))
+    commands = {finding.code: request.command_for(finding, table) for finding in diagnosis}
     if request.json:
-        out_json(_document(found, commands))
+        findings = [{**finding.to_dict(), "command": commands[finding.code]} for finding in diagnosis]
+        out_json({**diagnosis.to_dict(), "findings": findings})
     else:
-        tell_words(found.written(commands))
-    return 0 if found.ok else FOUND_ERRORS
+        tell_words(diagnosis.written(commands))
+    return 0 if diagnosis.ok else FOUND_ERRORS
 
 
 def _check_name(path: Path) -> None:
@@ -82,25 +72,19 @@ def _record_of(path: Path) -> Path:
     return path.with_name(path.name + CHANGES)
 
 
-def _asked_for(request: Request, found: Diagnosis) -> Diagnosis:
-    """Without what --behaviour answers."""
-    if request.behaviour == "column":
-        return found
-    return replace(found, findings=tuple(one for one in found if one.code != NO_BEHAVIOUR))
-
-
-def _document(found: Diagnosis, commands: dict[str, str]) -> dict[str, Any]:
-    findings = [{**one.to_dict(), "command": commands[one.code]} for one in found]
-    return {**found.to_dict(), "findings": findings}
-
-
-def _show_rows(table: LogTable, found: Diagnosis, code: str) -> int:
+def _show_rows(table: LogTable, diagnosis: Diagnosis, code: str) -> int:
     """The rows of a finding as CSV, with their numbers; the first rows where it is about all of them."""
     import pyarrow as pa
     import pyarrow.csv as csv
 
-    wanted = _finding(found, code.strip().upper())
-    rows = wanted.all_rows if wanted.count else range(min(table.n_rows, FIRST_ROWS))
+    finding = next((each for each in diagnosis if each.code == code.strip().upper()), None)
+    if finding is None:
+        codes = ", ".join(each.code for each in diagnosis) or "none at all"
+        raise OptionError(
+            f"--rows {code.strip().upper()}: the doctor has no such finding here; it has {codes}.",
+            fix="Name one of these.",
+        )
+    rows = finding.all_rows if finding.count else range(min(table.n_rows, FIRST_ROWS))
     numbers = pa.array(list(rows), pa.int64())
     columns = {
         guarded(pa.array([theirs]))[0][0].as_py(): guarded(table.arrow(ours).take(numbers))[0]
@@ -112,16 +96,6 @@ def _show_rows(table: LogTable, found: Diagnosis, code: str) -> int:
     return 0
 
 
-def _finding(found: Diagnosis, code: str) -> Finding:
-    for one in found:
-        if one.code == code:
-            return one
-    codes = ", ".join(one.code for one in found) or "none at all"
-    raise OptionError(
-        f"--rows {code}: the doctor has no such finding here; it has {codes}.", fix="Name one of these."
-    )
-
-
 def _write(request: Request, path: Path, mended: Mended) -> int:
     """What was changed and what is left; then the mended log and, inside it and beside it, the record."""
     changes = [change.to_dict() for change in mended.changes]
@@ -129,8 +103,13 @@ def _write(request: Request, path: Path, mended: Mended) -> int:
     beside = _record_of(path)
 
     def write() -> None:
-        like = files_of(request.given.log)
-        _write_parquet(path, mended.table, record, like)
+        import pyarrow.parquet as pq
+
+        like = files_of(request.log)
+        metadata = {**(mended.table.schema.metadata or {}), METADATA: record.encode()}
+        table = mended.table.replace_schema_metadata(metadata)
+        with writing(path, NO_ROOM):
+            write_whole(path, lambda file: pq.write_table(table, file), like)
         with writing(beside, NO_ROOM):
             write_text(beside, record + "\n", like)
 
@@ -143,21 +122,14 @@ def _write(request: Request, path: Path, mended: Mended) -> int:
     for change in mended.changes:
         column = f"{change.column}: " if change.column else ""
         tell_words(f"  {column}{change.what}" + (f" ({how_many(change.rows, 'row')})" if change.rows else ""))
-    left = Invocation(path)
+    left = Request(log=path)
     tell("\nWhat is left:")
-    tell_words(mended.diagnosis.written({one.code: left.command_for(one) for one in mended.diagnosis}))
+    tell_words(mended.diagnosis.written({each.code: left.command_for(each) for each in mended.diagnosis}))
     return finish(code, files)
 
 
-def _write_parquet(path: Path, table: Any, record: str, like: Sequence[Path]) -> None:
-    import pyarrow.parquet as pq
-
-    metadata = {**(table.schema.metadata or {}), METADATA: record.encode()}
-    with writing(path, NO_ROOM):
-        write_whole(path, lambda file: pq.write_table(table.replace_schema_metadata(metadata), file), like)
-
-
 def _unreadable(source: str, error: DeadweightError) -> dict[str, object]:
+    """The diagnosis of what is not a log, as in the JSON document of one that is."""
     finding = {
         "code": error.code,
         "severity": "error",
@@ -165,10 +137,7 @@ def _unreadable(source: str, error: DeadweightError) -> dict[str, object]:
         "fix": error.fix,
         "count": 0,
         "rows": [],
+        "title": "Not a log that can be read",
     }
-    return {
-        "source": source,
-        "ok": False,
-        "counts": {"error": 1, "warning": 0, "info": 0},
-        "findings": [{**finding, "title": "Not a log that can be read"}],
-    }
+    counts = {"error": 1, "warning": 0, "info": 0}
+    return {"source": source, "ok": False, "counts": counts, "findings": [finding]}

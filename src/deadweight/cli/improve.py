@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
 from deadweight.answers.intervals import check_interval
-from deadweight.cli.failures import File, finish, report_files
-from deadweight.cli.log_options import OBSERVED, LogOptions, check_file, say_findings
-from deadweight.cli.output import print_table, say, tell, tell_words
+from deadweight.cli.output import File, finish, print_table, say, tell, tell_words
+from deadweight.cli.request import OBSERVED, Request, check_file, document, say_findings
 from deadweight.errors import OptionError
 from deadweight.io.policy_files import check_policy_name, write_policy
 from deadweight.io.schema import Finding
@@ -26,32 +23,17 @@ from deadweight.verbs.recipe import Recipe
 NO_CHANGE = 1
 
 
-@dataclass(frozen=True, kw_only=True)
-class Request(LogOptions):
-    """The options of the command, as they were typed."""
-
-    out: Path
-    caution: float
-    min_visits: int
-    strict: bool
-    level: float
-    seed: int
-    report: Path | None
-    title: str | None
-    reward: str | None = None
-
-
 def improve(request: Request) -> int:
     """Learn, print and write; the exit code is 1 if nothing is changed."""
     check(request)
     findings: list[Finding] = []
-    asked = replace(request, behaviour=OBSERVED) if request.behaviour == "counts" else request
-    with asked.opened(request.look_into(findings)) as (log, pi_b):
-        found = as_log(log)
-        if found.known is not None:
-            say(f"Learning from {sum(found.known.sizes):,} episodes ({found.n_steps:,} steps) ...")
-        made = improve_log(
-            log,
+    without_pi_b = replace(request, behaviour=OBSERVED) if request.behaviour == "counts" else request
+    with without_pi_b.opened(request.look_into(findings)) as (opened, pi_b):
+        log = as_log(opened)
+        if log.known is not None:
+            say(f"Learning from {sum(log.known.sizes):,} episodes ({log.n_steps:,} steps) ...")
+        improvement = improve_log(
+            opened,
             pi_b,
             caution=request.caution,
             min_visits=request.min_visits,
@@ -61,18 +43,18 @@ def improve(request: Request) -> int:
             seed=request.seed,
             evaluation=False,
         )
-        policy = made.policy if pi_b is not None else _where_it_was_seen(made.policy, found)
-    said = f"\nPolicy: {request.out}" + (
-        "" if made.changes else " (what was done before: nothing is changed)"
-    )
+        policy = improvement.policy if pi_b is not None else _where_it_was_seen(improvement.policy, log)
+    unchanged = "" if improvement.changes else " (what was done before: nothing is changed)"
+    out = request.out
     files = [
-        File("policy", request.out, lambda: write_policy(policy, request.out), said),
-        *report_files(request.report, lambda to: made.report(to, request.title, request.reward)),
+        File("policy", out, lambda: write_policy(policy, out), f"\nPolicy: {out}{unchanged}"),
+        *request.report_of(improvement),
     ]
-    code = 0 if made.answer == "improved" else NO_CHANGE
+    code = 0 if improvement.answer == "improved" else NO_CHANGE
     if request.json:
-        return finish(code, files, _document(made, findings))
-    _print(made, findings)
+        log_size = {"episodes": improvement.n_episodes, "states": improvement.n_states}
+        return finish(code, files, document(improvement, findings, log_size, "policy", "report"))
+    _print(improvement, findings)
     return finish(code, files)
 
 
@@ -83,10 +65,9 @@ def check(request: Request) -> None:
     check_interval("auto", request.level, Options())
     check_policy_name(request.out)
     check_file(request.out, "--out", read=request.inputs, json=request.json)
-    if request.report is not None:
-        check_file(request.report, read=request.inputs, json=request.json)
-        if request.report.resolve() == request.out.resolve():
-            raise OptionError("--out and --report name the same file.", fix="Give each a name of its own.")
+    request.check_report()
+    if request.report is not None and request.report.resolve() == request.out.resolve():
+        raise OptionError("--out and --report name the same file.", fix="Give each a name of its own.")
 
 
 def _where_it_was_seen(policy: TabularPolicy, log: Log) -> TabularPolicy:
@@ -99,24 +80,14 @@ def _where_it_was_seen(policy: TabularPolicy, log: Log) -> TabularPolicy:
     return TabularPolicy(policy.probs[rows], states, list(policy.action_labels), policy.trained_on)
 
 
-def _document(made: Improvement, findings: list[Finding]) -> dict[str, Any]:
-    return {
-        **made.to_dict(),
-        "log": {"episodes": made.n_episodes, "states": made.n_states},
-        "warnings": [finding.to_dict() for finding in findings],
-        "policy": None,
-        "report": None,
-    }
-
-
-def _print(made: Improvement, findings: list[Finding]) -> None:
+def _print(improvement: Improvement, findings: list[Finding]) -> None:
     say_findings(findings)
-    tell(f"Answer: {made.answer}.")
-    for reason in made.sentences:
+    tell(f"Answer: {improvement.answer}.")
+    for reason in improvement.sentences:
         tell_words(f"  {reason}")
-    shown = made.changes or made.considered
+    shown = improvement.changes or improvement.considered
     if shown:
-        tell("\nChanges, the most valuable first:" if made.changes else "\nConsidered, and not made:")
+        tell("\nChanges, the most valuable first:" if improvement.changes else "\nConsidered, and not made:")
         print_table(HEADINGS, [_cells(change) for change in shown], left=(0, 1, 2))
 
 

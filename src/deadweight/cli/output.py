@@ -1,7 +1,13 @@
-"""Where everything goes that a command says: results to standard output, all else to standard error.
+"""Everything that a command says, and how it ends: results go to standard output, all else to standard error.
 
 Text is made safe for a terminal on its way (`deadweight.errors`), so that no command has to think of it. A
-reader that has seen enough does not end the work: the exit code is still that of the command.
+reader that has seen enough does not end the work: the exit code is still that of the command. Tables are no
+wider than the terminal, and nothing is cut off: what does not fit is folded, where a column is text, or goes
+into a second table below that begins with the same column, since a number without its end, or a table without
+its numbers, is worse than a long one. Piped, they are as wide as they need to be.
+
+Exit codes 1 and 4 are answers: the doctor found errors, or a gate is closed. An exception becomes one message
+and never one of these: a user's mistake is 2; a defect of deadweight is 3, with what to report.
 """
 
 from __future__ import annotations
@@ -10,19 +16,37 @@ import errno
 import json
 import math
 import os
+import re
 import shutil
+import signal
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
 from typing import Any
 
-from deadweight._version import SCHEMA
-from deadweight.errors import printable
+from deadweight._version import SCHEMA, __version__
+from deadweight.cli import BY_SIGNAL, Stopped
+from deadweight.errors import DeadweightError, OutputError, TooLarge, printable
 
 NAME = "deadweight"
 COMMANDS = ("Run: ", "See: ")
 """What a line begins with that is to be pasted."""
+GAP = "  "
+# Text is folded to no less than this: below, it would be a pile of single words.
+NARROWEST = 20
+MISTAKE = 2
+DEFECT = 3
+GATE_CLOSED = 1
+# A closed gate of its own: more episodes, or a sound log, may open it.
+NO_ANSWER = 4
+USAGE = "DW910"
+INTERNAL = "DW999"
+TRACEBACK = "DEADWEIGHT_TRACEBACK"
 
 
 def program() -> str:
@@ -117,32 +141,28 @@ class Outlet:
 
     def write(self, text: str) -> int:
         """Write, or do nothing once the reader is gone."""
-        if self.problem is None:
-            try:
-                self._stream.write(text)
-            except OSError as error:
-                self._give_up(error)
+        self._attempt(self._stream.write, text)
         return len(text)
 
     def flush(self) -> None:
         """Hand over what was written."""
-        if self.problem is None:
-            try:
-                self._stream.flush()
-            except OSError as error:
-                self._give_up(error)
+        self._attempt(self._stream.flush)
 
     @property
     def is_full(self) -> bool:
         """Whether something was lost that a reader still waits for."""
         return self.problem is not None and self.problem.errno != errno.EPIPE
 
-    def _give_up(self, error: OSError) -> None:
-        self.problem = error
-        with suppress(OSError, ValueError):  # what is still buffered goes nowhere, at exit as well
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self._stream.fileno())
-            os.close(nowhere)
+    def _attempt(self, action: Callable[..., object], *arguments: str) -> None:
+        if self.problem is None:
+            try:
+                action(*arguments)
+            except OSError as error:
+                self.problem = error
+                with suppress(OSError, ValueError):  # what is still buffered goes nowhere, at exit as well
+                    nowhere = os.open(os.devnull, os.O_WRONLY)
+                    os.dup2(nowhere, self._stream.fileno())
+                    os.close(nowhere)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -169,17 +189,6 @@ def _outlet(stream: Any) -> Outlet:
     return Outlet(stream)
 
 
-# --------------------------------------------------------------------------------------------------------
-# Tables on the terminal: no wider than it is, and nothing is cut off; piped, as wide as they need to be.
-#
-# What does not fit is folded, where a column is text, or goes into a second table below that begins with the
-# same column: a number without its end, or a table without its numbers, is worse than a long one.
-
-GAP = "  "
-# Text is folded to no less than this: below, it would be a pile of single words.
-NARROWEST = 20
-
-
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> None:
     """Print rows under headings; columns in `left` are text and aligned left, all others right."""
     for line in table_lines(headings, rows, left, terminal_width(sys.stdout)):
@@ -204,7 +213,7 @@ def table_lines(
 
     cells = [[printable(cell, keep="") for cell in row] for row in (headings, *rows)]
     needed = [max(cell_len(row[j]) for row in cells) for j in range(len(headings))]
-    least = [min(one, NARROWEST) if j in left and j else one for j, one in enumerate(needed)]
+    least = [min(wide, NARROWEST) if j in left and j else wide for j, wide in enumerate(needed)]
     lines: list[str] = []
     for place, group in enumerate(_groups(least, width)):
         widths = _shrunk([needed[j] for j in group], [least[j] for j in group], width)
@@ -247,16 +256,13 @@ def _row_lines(row: Sequence[str], widths: Sequence[int], left: Sequence[bool]) 
     """The lines of one row, more than one if a cell is folded."""
     from rich.cells import cell_len
 
+    def padded(text: str, width: int, is_left: bool) -> str:
+        blank = " " * (width - cell_len(text))
+        return text + blank if is_left else blank + text
+
     folded = [_folded(cell, width) for cell, width in zip(row, widths, strict=True)]
-    lines = []
-    for k in range(max(len(cell) for cell in folded)):
-        parts = []
-        for cell, width, is_left in zip(folded, widths, left, strict=True):
-            text = cell[k] if k < len(cell) else ""
-            blank = " " * (width - cell_len(text))
-            parts.append(text + blank if is_left else blank + text)
-        lines.append(GAP.join(parts).rstrip())
-    return lines
+    lines = zip_longest(*folded, fillvalue="")
+    return [GAP.join(map(padded, texts, widths, left)).rstrip() for texts in lines]
 
 
 def _folded(cell: str, width: int) -> list[str]:
@@ -268,3 +274,146 @@ def _folded(cell: str, width: int) -> list[str]:
     from rich.text import Text
 
     return [line.plain.rstrip() for line in Text(cell).wrap(Console(), width)]
+
+
+Extra = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class File:
+    """A file that belongs to a result: its path and what writes it."""
+
+    field: str  # where the JSON document has its path, or null if it could not be written
+    path: Path
+    write: Callable[[], object]
+    said: str  # what is printed once it is there
+
+
+def finish(code: int, files: Sequence[File], document: Extra | None = None, closing: str = "") -> int:
+    """Write the files of a result; the exit code, which is `code` where all could be written.
+
+    The result is not lost with them: it was printed before or, as a JSON document, is printed now, with the
+    error. `closing` is the last line, once all is there.
+    """
+    sys.stdout.flush()
+    paths: dict[str, object] = {}
+    errors = []
+    for file in files:
+        try:
+            file.write()
+        except Exception as error:
+            errors.append(error)
+            paths[file.field] = None
+        else:
+            paths[file.field] = str(file.path)
+            if document is None:
+                tell(file.said)
+    whole = None if document is None else {**document, **paths}
+    if errors:
+        return max(
+            [failed(errors[0], whole is not None, whole), *(failed(error, False) for error in errors[1:])]
+        )
+    if whole is not None:
+        out_json(whole)
+    elif closing:
+        tell(closing)
+    return code
+
+
+def failed(error: BaseException, as_json: bool, extra: Extra | None = None) -> int:
+    """Say what went wrong; the exit code. `extra` joins the JSON document."""
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else 0
+    if isinstance(error, KeyboardInterrupt | Stopped) or type(error).__name__ == "Abort":
+        say("Stopped.")
+        return BY_SIGNAL + (error.number if isinstance(error, Stopped) else signal.SIGINT)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()  # type: ignore[attr-defined]
+        return MISTAKE
+    if hasattr(error, "format_message"):  # typer's own, of which it has several copies
+        problem, fix = error.format_message(), _usage(error)
+        return _report(MISTAKE, USAGE, problem, fix, as_json, f"Error: {problem}\n  {fix}")
+    if isinstance(error, MemoryError):
+        error = TooLarge("There is not enough memory for this.", fix="Use fewer rows or coarser states.")
+    elif isinstance(error, OSError):
+        where = f" ({error.filename})" if error.filename else ""
+        error = OutputError(
+            f"A file cannot be read or written: {error.strerror or error}{where}.", fix="Check disk and path."
+        )
+    if isinstance(error, DeadweightError):
+        return refuse(error, as_json, extra)
+    if os.environ.get(TRACEBACK):
+        say("".join(traceback.format_exception(error)))
+    return _defect(error, as_json, extra)
+
+
+def refuse(error: DeadweightError, as_json: bool, extra: Extra | None = None) -> int:
+    """Say a user's mistake; `extra` joins the JSON document."""
+    return _report(MISTAKE, error.code, error.problem, error.fix, as_json, f"Error: {error}", extra)
+
+
+def _defect(error: BaseException, as_json: bool, extra: Extra | None = None) -> int:
+    frames = traceback.extract_tb(error.__traceback__)
+    last = next((frame for frame in reversed(frames) if "deadweight" in frame.filename), None)
+    where = "" if last is None else f" in {Path(last.filename).name}, line {last.lineno}"
+    what = f"{type(error).__name__}{where}: {' '.join(str(error).split())[:200]}"
+    problem = f"{INTERNAL}: {what} (deadweight {__version__}, Python {sys.version.split()[0]})."
+    fix = (
+        "This is a defect of deadweight, not of your data: please report this line and the command as an "
+        f"issue; {TRACEBACK}=1 shows more."
+    )
+    return _report(DEFECT, INTERNAL, problem, fix, as_json, f"Internal error {problem} {fix}", extra)
+
+
+def _report(
+    exit_code: int, code: str, problem: str, fix: str, as_json: bool, text: str, extra: Extra | None = None
+) -> int:
+    if as_json:
+        out_json({"error": {"code": code, "message": problem, "fix": fix}, **(extra or {})})
+    say(text)
+    return exit_code
+
+
+def _usage(error: BaseException) -> str:
+    context = getattr(error, "ctx", None)
+    see = f"See: {getattr(context, 'command_path', program())} --help"
+    stray = re.match(r"Got unexpected extra arguments? ?(?:\(s\) )?\((.+)\)$", error.format_message())  # type: ignore[attr-defined]
+    options = getattr(getattr(context, "command", None), "params", ())
+    if stray is None or not any("--target" in option.opts for option in options):
+        return see
+    return f"One log at a time; a policy goes after --target, as in --target {stray[1].split()[0]}.\n  {see}"
+
+
+@dataclass(frozen=True)
+class Gate:
+    """An exit code for pipelines that go on only if the answer is the one they ask for."""
+
+    asked: str | None  # what it asks for; None where there is no gate, which is open
+    is_open: bool  # whether the answer is that; each command decides it
+    answer: str  # "better", "worse" or "cannot tell"
+    doubts: tuple[str, ...] = ()  # flags that keep it closed
+
+    @property
+    def exit_code(self) -> int:
+        """0 where it is open, 4 where it is closed since nobody can tell, 1 where the answer is another."""
+        if self.is_open:
+            return 0
+        return NO_ANSWER if self.answer == "cannot tell" else GATE_CLOSED
+
+    def words(self, least: float = 0.0) -> str:
+        """What the gate does, for whoever reads the log of a pipeline; nothing where there is none.
+
+        >>> Gate("better", False, "worse").words(0.5)
+        'Gate better, by more than 0.5: closed, exit code 1.'
+        """
+        if self.asked is None:
+            return ""
+        by = {"better": "by more than", "worse": "by more than", "not-worse": "by no more than"}
+        asked = f"{self.asked}, {by[self.asked]} {least:g}" if least and self.asked in by else self.asked
+        doubt = f", because of {', '.join(self.doubts)}" if self.doubts and not self.is_open else ""
+        return f"Gate {asked}: {'open' if self.is_open else 'closed'}{doubt}, exit code {self.exit_code}."
+
+    @property
+    def entry(self) -> dict[str, Any]:
+        """What the JSON document says of it: nothing where none was asked for."""
+        return {} if self.asked is None else {"gate": {"asked": self.asked, "open": self.is_open}}

@@ -10,8 +10,6 @@ from typing import Annotated
 
 import typer
 
-from deadweight.cli import command_options as options
-
 ReproduceTarget = Annotated[str, typer.Argument(help="table-1 to table-7, figure-1 to figure-3, or all.")]
 ReproduceProtocol = Annotated[
     str, typer.Option(help="published, corrected, or with switches changed: published-D3, corrected+D1.")
@@ -40,6 +38,7 @@ BenchmarkOnly = Annotated[str, typer.Option(help="Cases, separated by commas; al
 BenchmarkScale = Annotated[
     float, typer.Option(min=0.001, help="Size of the problems; 1 is the documented one.")
 ]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 Processes = Annotated[int, typer.Option(min=1, help="Processes that work side by side.")]
 Results = Annotated[Path, typer.Option(help="Folder of the results; finished runs in it are not repeated.")]
 
@@ -85,7 +84,7 @@ def study(
 def benchmark(
     only: BenchmarkOnly = "",
     scale: BenchmarkScale = 1.0,
-    json: options.Json = False,
+    json: Json = False,
 ) -> None:
     """Time against plain references, as ratios measured in pairs."""
     from deadweight_studies.work import benchmark as run
