@@ -1,0 +1,1 @@
+"""Timings against plain references, as ratios measured in pairs; `deadweight benchmark` prints them."""
