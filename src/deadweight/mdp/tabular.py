@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from deadweight.errors import MDPError, OptionError, PolicyError
+from deadweight.tools.arithmetic import each_row
 from deadweight.tools.limits import NUMBER, one_blas_thread, require
 from deadweight.typing import BoolArray, FloatArray, IntArray
 
@@ -268,11 +269,17 @@ class TabularMDP:
         return int(self.r.shape[1])
 
     def forward(self, weights: FloatArray) -> FloatArray:
-        """(..., S) sum over pairs of weights(s, a) P(. | s, a), termination left out, of (..., S * A)."""
-        following: FloatArray = np.asarray((self._backwards @ weights.T).T)
+        """(..., S) sum over pairs of weights(s, a) P(. | s, a), termination left out, of (..., S * A).
+
+        Each row of weights has the bits that it has alone.
+        """
+        dense = self._table is not None
+        following: FloatArray = (
+            each_row(weights, self._backwards.T) if dense else np.asarray((self._backwards @ weights.T).T)
+        )
         if self._spread is None:
             return following
-        return following + np.asarray(weights @ self._spread)[..., None]
+        return following + each_row(weights, self._spread[:, None])
 
     @cached_property
     def _backwards(self) -> Any:

@@ -50,6 +50,12 @@ def freeze_fields(record: object) -> None:
             object.__setattr__(record, name, frozen(value))
 
 
+def each_row(rows: FloatArray, matrix: FloatArray) -> FloatArray:
+    """(..., j) rows @ matrix, of (..., i) and (i, j): others change no bit of a row."""
+    product: FloatArray = np.matmul(rows[..., None, :], matrix)[..., 0, :]
+    return product
+
+
 def divide(top: FloatArray | float, bottom: FloatArray | float) -> FloatArray:
     """top / bottom, and 0 where the bottom is 0.
 

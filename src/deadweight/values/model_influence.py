@@ -54,6 +54,8 @@ MOST_STEPS = 20_000
 SPARSE = 16
 # Derivatives of so many cells are kept before they meet the values of the next step.
 AT_ONCE = 1 << 21
+# Steps of one product of matrices; as many whatever else is pushed, which changes no bit of a derivative.
+MOST_STEPS_AT_ONCE = 64
 # Tables of more numbers than this, 64 MiB, are not worth having.
 MOST_NUMBERS = 1 << 23
 # A table of all successors of all pairs may have so many rows for each that has been seen.
@@ -165,7 +167,8 @@ class FittedModel:
         g = self._forward(f)
         visits = np.zeros_like(g)
         for _ in range(MOST_STEPS):
-            if (np.abs(g).sum(axis=1) <= NEGLIGIBLE * size).all():
+            g[np.abs(g).sum(axis=1) <= NEGLIGIBLE * size] = 0.0  # each ends by itself
+            if not g.any():
                 break
             visits += g
             g = self.gamma * (self._chain @ g.T).T
@@ -214,7 +217,7 @@ class _Meeting:
         self._layout, pairs = layout, layout.n_states * layout.n_actions
         self._dense = pairs * (layout.n_states + 1) <= SPARSE * max(len(layout.keys), 1)
         self._lends = bool(layout.borrows_moves.any())
-        self._most = max(1, min(steps, AT_ONCE // (pairs * count))) if self._dense else 1
+        self._most = max(1, min(steps, MOST_STEPS_AT_ONCE, AT_ONCE // pairs)) if self._dense else 1
         self._kept: list[tuple[FloatArray, FloatArray]] = []
         self._moved = np.zeros((count, len(layout.keys)))
         self._lent = np.zeros((count, len(layout.pooled_state)))
@@ -244,8 +247,7 @@ class _Meeting:
 
     def _met(self, f: FloatArray, ahead: FloatArray, source: Any, target: Any) -> FloatArray:
         if self._dense:
-            product: FloatArray = f.reshape(-1, f.shape[-1]) @ ahead
-            return product.reshape(*f.shape[:2], -1)[:, source, target]
+            return np.asarray(np.matmul(f, ahead)[:, source, target])  # of each derivative by itself
         return np.asarray(f[:, source, 0] * ahead[0, target])
 
 

@@ -34,6 +34,7 @@ from deadweight.mdp.tabular import (
     reached,
     reached_in,
 )
+from deadweight.tools.arithmetic import each_row
 from deadweight.tools.limits import one_blas_thread
 from deadweight.typing import BoolArray, FloatArray, IntArray
 
@@ -116,7 +117,20 @@ class UntilEnd:
         left = 1.0 - self._gamma * float(q @ both[:, -1])
         if not left > 0.0:
             return None
-        return np.asarray(both[:, :-1] + self._gamma * (q @ both[:, :-1]) / left * both[:, -1:])
+        along = each_row(np.ascontiguousarray(both[:, :-1].T), q[:, None])[:, 0]
+        return np.asarray(both[:, :-1] + self._gamma * along / left * both[:, -1:])
+
+
+def by_column(system: FloatArray, b: FloatArray) -> FloatArray | None:
+    """(S, k) x of system x = b, each column with the bits that it has alone; None if there is no solution."""
+    from scipy.linalg.lapack import dgetrf, dgetrs
+
+    with one_blas_thread("scipy.linalg"):
+        factors, pivots, singular = dgetrf(system)
+        if singular:
+            return None
+        columns = [dgetrs(factors, pivots, np.ascontiguousarray(column))[0] for column in b.T]
+    return np.stack(columns, axis=1) if columns else np.zeros_like(b)
 
 
 class _Table:
@@ -139,11 +153,7 @@ class _Table:
         """x = b + gamma P x on some states; None if there is no solution."""
         inner = self._chain[:, :-1] if states.size == self.n else self._chain[np.ix_(states, states)]
         system = np.eye(states.size) - gamma * (inner.T if transposed else inner)
-        try:
-            with one_blas_thread():
-                return np.asarray(np.linalg.solve(system, b), dtype=np.float64)
-        except np.linalg.LinAlgError:
-            return None
+        return by_column(system, b)
 
 
 class _Matrix:
@@ -176,7 +186,9 @@ class _Matrix:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", MatrixRankWarning)
                 system = sparse.csc_array(sparse.eye_array(n) - gamma * inner)
-                return np.asarray(spsolve(system, b), dtype=np.float64).reshape(b.shape)
+                return np.stack(
+                    [np.asarray(spsolve(system, column), dtype=np.float64) for column in b.T], axis=1
+                )
         x, term = b.copy(), b
         for _ in range(int(MOST_STEPS) // 10):
             term = gamma * (inner @ term)
