@@ -76,9 +76,8 @@ def influences(
     if starts is not None:
         own = plan.plain_terms or fit.influence
         assert own is not None
-        influence = full_influences(
-            [WithModel(own, sums[0], subject.is_weighted, (starts, sums[1]), plan.fits)]
-        )[0]
+        estimated = WithModel(own, sums[0], subject.is_weighted, (starts, sums[1]), plan.fits)
+        (influence,) = full_influences([estimated])
     if influence is None:
         return fit, None
     return fit, per_episode(pieces, influence, cells=cells)
@@ -278,7 +277,7 @@ def label(given: Which) -> str:
 
 
 def _numbers(result: Estimate) -> list[float]:
-    """What must not depend on how an estimate was computed."""
+    """The numbers of an estimate that must not depend on how it was computed."""
     steps = getattr(result, "ess_steps", None)
     optional = [getattr(result, "std_error", None), result.ess, getattr(result, "bias", None)]
     known = [number for number in optional if number is not None]

@@ -1,3 +1,3 @@
-"""The estimators of the paper and beyond it, one family a file; `names` is their table."""
+"""The estimators of the paper and beyond it, one family a file; `estimator` has their table."""
 
 from __future__ import annotations

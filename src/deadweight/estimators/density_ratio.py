@@ -566,7 +566,7 @@ class _Density:
 
 @dataclass(frozen=True, eq=False)
 class _Gradient:
-    """What one more step changes through the density: by the visit itself, and by the flow that it adds."""
+    """The change by one more step through the density: by the visit itself, and by the flow that it adds."""
 
     index: IntArray  # (S,) row of each state
     by_visit: FloatArray

@@ -90,8 +90,8 @@ class Direct:
         return Surprise(self.model, at_steps(self.v[:steps], after), self.gamma)
 
     def _start(self, t: int) -> FloatArray | None:
-        """The derivative by Q_t: that of V_0 in the first states."""
-        return direct_start(self.model, self.pi_e) if t == 0 else None
+        """(S * A,) the derivative by Q_t: that of V_0 in the first states."""
+        return (self.model.d0[:, None] * self.pi_e).ravel() if t == 0 else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,11 +127,6 @@ class Together:
     def __call__(self, block: Block) -> FloatArray:
         """(m,) of a block's episodes, up to a constant."""
         return sum((influence(block) for influence in self.addends), start=np.zeros(block.n))
-
-
-def direct_start(model: TabularMDP, pi_e: FloatArray) -> FloatArray:
-    """(S * A,) the derivative of the model's value by Q_0."""
-    return (model.d0[:, None] * pi_e).ravel()
 
 
 @dataclass(frozen=True, eq=False)

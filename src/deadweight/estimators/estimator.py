@@ -66,7 +66,7 @@ WS, CS, CWS = Letters(True, True), Letters(False, True, True), Letters(True, Tru
 
 @dataclass(frozen=True, eq=False)
 class Scheme:
-    """What the variants of an estimator share."""
+    """The settings that the variants of an estimator share."""
 
     name: str  # of the plain variant
     build: Build

@@ -88,7 +88,7 @@ class StartSums:
         return cls(shift, sums.reshape(columns, places))
 
     def merge(self, other: StartSums) -> StartSums:
-        """Both together, in the larger unit of the two."""
+        """The sums of both, in the larger unit of the two."""
         longer, shorter = (self, other) if len(self.shift) >= len(other.shift) else (other, self)
         columns = len(shorter.shift)
         shift, to_longer, to_shorter = common_unit(longer.shift[:columns], shorter.shift)
@@ -127,7 +127,7 @@ class StartFamily:
 
     @property
     def key(self) -> Hashable:
-        """Those of one estimator."""
+        """Equal for equal estimators."""
         return ("starts", self.family.key)
 
     def summarise(self, block: Block) -> Starts:
@@ -173,13 +173,12 @@ class StartFamily:
                 scaled = self._scaled(tables.pop(), sums.groups[end + use.group], weighted)
                 parts.append((use, *scaled))
         if self.times is not None:
-            return [sum((self._by_row(use, table) for use, table, _ in parts), start=np.zeros(self.shape))]
+            by_row = np.zeros(self.shape)
+            for use, table, _ in parts:
+                by_row += -table.reshape(self.shape) if use.along is None else table[:, None] * use.along
+            return [by_row]
         count = 1 if self.folds is None else self.folds.count
         return [Start(parts, k, count, family.gamma) for k in range(count)]
-
-    def _by_row(self, use: QUse, table: FloatArray) -> FloatArray:
-        """(S, A) what one use adds to the derivative by q of each row."""
-        return -table.reshape(self.shape) if use.along is None else table[:, None] * use.along
 
     def _scaled(
         self, table: StartSums, group: ColumnSums, weighted: bool
@@ -252,7 +251,7 @@ def no_influence(block: Block) -> FloatArray:
 
 
 def starts_of(family: Family, values: Values[Field], shape: tuple[int, int]) -> StartFamily | None:
-    """What is to be summed for the influence of the model, of (S, A) pairs; None where none is fitted."""
+    """The sums behind the influence of the model, of (S, A) pairs; None where none is fitted."""
     if not values.fits or not isinstance(family, ProductFamily):
         return None
     if not any(_uses_q(maker) for maker in family.makers):
@@ -262,7 +261,7 @@ def starts_of(family: Family, values: Values[Field], shape: tuple[int, int]) -> 
 
 @dataclass(frozen=True, eq=False)
 class WithModel:
-    """What the influence of one estimate is made of."""
+    """An estimate, with the model whose values it uses."""
 
     own: Influence  # the influence on the estimate with the model as it is
     sums: ProductSums  # behind the estimate

@@ -113,7 +113,7 @@ class Terms:
 
 
 class TermMaker(Hashable, Protocol):
-    """What is particular to one estimator: its terms on a block. A function will do.
+    """The terms of one estimator on a block. A function will do.
 
     Makers that are equal make the same terms, so that their sums are made once; a function equals itself.
     """
@@ -345,7 +345,7 @@ class Normalised:
         return result
 
     def _after_the_end(self, last: Running, columns: int) -> FloatArray:
-        """What ended episodes still pull while they stay in the normaliser."""
+        """The influence of ended episodes that stay in the normaliser."""
         shift, pull = self.sums.shift[columns:], self.pull[columns:]
         if last.exponents is None and (shift == 0).all():
             return np.asarray(last.values[:, 0] * pull.sum())

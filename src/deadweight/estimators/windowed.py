@@ -135,7 +135,7 @@ class Errors:
 
 
 class ModelSteps:
-    """What the model says of the steps of a log: values, state ratios and the share that goes on.
+    """Values, state ratios and the share of episodes that goes on, by the model, at the steps of a log.
 
     Args:
       question: with a model that can be solved.
@@ -235,7 +235,7 @@ class Windowed:
 
 
 def model_steps(question: Question) -> ModelSteps:
-    """What the model of a question says of the steps of its log; made once."""
+    """The values and ratios of a question's model at the steps of its log; made once."""
     return question.made_once((ModelSteps,), lambda: ModelSteps(question))
 
 

@@ -218,10 +218,8 @@ def _step_ratios(log: Trajectories, pair: PolicyPair) -> tuple[FloatArray, float
 
 def _returns(log: Trajectories, gamma: float) -> FloatArray:
     """(n,) discounted return of each episode."""
-    if gamma == 1.0:
-        return np.add.reduceat(log.rewards, log.offsets[:-1])
-    steps = step_of_rows(log)
-    return np.add.reduceat(log.rewards * gamma**steps, log.offsets[:-1])
+    rewards = log.rewards if gamma == 1.0 else log.rewards * gamma ** step_of_rows(log)
+    return np.add.reduceat(rewards, log.offsets[:-1])
 
 
 def _reach(log: Trajectories, rho: FloatArray) -> float:

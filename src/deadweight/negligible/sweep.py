@@ -127,7 +127,7 @@ class _Passes:
 
 
 class _Sweep(ABC):
-    """What the plain and the self-normalised sweep share: runs of a block, and sums at every level.
+    """A sweep, plain or self-normalised: runs of a block, and sums at every level.
 
     Workers get the sweep itself, and so it holds what they need and no question.
     """
@@ -139,7 +139,8 @@ class _Sweep(ABC):
         self.weighting = Weighting(question.pair)
         self.delta, self.gamma = question.discounted(question.delta), question.gamma
         self.n, self.horizon = question.n, question.horizon
-        self.centre = _mean_return(question)
+        total: Total = reduce_log(question.parts, partial(_returns, self.gamma), question.workers)[0]
+        self.centre = float(total.value) / self.n
 
     def runs(self, block: Block) -> Runs:
         return Runs(block, self.weighting, self.levels, self.delta, self.gamma, self.spare)
@@ -208,7 +209,7 @@ class _Plain(_Sweep):
             squares = np.asarray(add_up(partial(self._squares_around, self.centre + v / n)).value)
         value = self.centre + v / n
         estimate = value - lost / n if self.corrected else value
-        return Columns(estimate, self.std_error(squares), _bias(lost / n), _kish(b, b_squares))
+        return Columns(estimate, self.std_error(squares), _bias(lost / n), divide(b * b, b_squares))
 
     def _squares_around(self, mean: FloatArray, block: Block) -> list[Total]:
         runs = self.runs(block)
@@ -255,7 +256,8 @@ class _Weighted(_Sweep):
             squares = np.asarray(add_up(influence).value)
         else:
             squares = squares * np.square(divide(float(self.n), b))
-        return Columns(estimate, self.std_error(squares), _bias(per_step.sum(axis=1)), _kish(b, b_squares))
+        bias, ess = _bias(per_step.sum(axis=1)), divide(b * b, b_squares)
+        return Columns(estimate, self.std_error(squares), bias, ess)
 
     def _squared_influence(
         self, estimate: FloatArray, b: FloatArray, per_step: FloatArray, weights: FloatArray, block: Block
@@ -335,17 +337,8 @@ def _reach(weighting: Weighting, block: Block) -> list[Extent]:
     return [Extent.of(np.abs(logs).sum(axis=1))]
 
 
-def _mean_return(question: Question) -> float:
-    total: Total = reduce_log(question.parts, partial(_returns, question.gamma), question.workers)[0]
-    return float(total.value) / question.n
-
-
 def _returns(gamma: float, block: Block) -> list[Total]:
     return [Total(float(block.returns(gamma).sum()))]
-
-
-def _kish(b: FloatArray, squares: FloatArray) -> FloatArray:
-    return divide(b * b, squares)
 
 
 def _bias(lost: FloatArray) -> FloatArray:

@@ -159,19 +159,22 @@ def _from_flags(flags: BoolArray, pair: PolicyPair, log: LogLike, made_of_log: b
     steps = _steps_of(len(flags), log, made_of_log) if flags.ndim == 1 else None
     if not log.has_states and steps is not None:
         return Drop(rows=np.concatenate([flags[steps], np.zeros(pair.n_states - log.n_steps, dtype=bool)]))
-    if log.has_states and flags.ndim == 1 and _is_by_state(len(flags), steps is not None, pair, log):
+    # As many flags as steps are one for each state only if the log or the policies have as many states.
+    if steps is not None:
+        by_state = len(flags) in (log.n_states, pair.n_states)
+    else:
+        by_state = flags.ndim == 1 and log.n_states <= len(flags) <= pair.n_states
+    if log.has_states and by_state:
         mask = np.zeros(pair.n_states, dtype=bool)
         mask[: len(flags)] = flags
         return Drop(states=StateSet(mask, pair.state_labels, MASK))
     if steps is not None:
         return Drop(steps=flags[steps])
-    by_state = (
-        f"one flag for each state ({pair.n_states}) or step" if log.has_states else "one flag for each step"
-    )
+    states = f"state ({pair.n_states}) or " if log.has_states else ""
     table = _in_memory(log)
     whole = log.n_steps if table is None else table.order_of_rows.n_rows
     raise DropError(
-        f"A boolean drop needs {by_state} ({log.n_steps})"
+        f"A boolean drop needs one flag for each {states}step ({log.n_steps})"
         + (f", or one for each row of the table ({whole})" if whole != log.n_steps else "")
         + f"; found shape {flags.shape}.",
         fix="Pass a list of state labels instead, or a mask of one of these lengths.",
@@ -189,14 +192,6 @@ def _steps_of(length: int, log: LogLike, made_of_log: bool) -> IntArray | None:
 def _in_memory(log: LogLike) -> Trajectories | None:
     parts = as_log(log)
     return parts[0] if parts.has_rows else None
-
-
-def _is_by_state(length: int, by_step: bool, pair: PolicyPair, log: LogLike) -> bool:
-    """Whether a mask is one flag a state. One that has the length of the steps as well is taken so only if it
-    is exactly as long as the log or the policies have states; it is the common case then."""
-    if by_step:
-        return length in (log.n_states, pair.n_states)
-    return log.n_states <= length <= pair.n_states
 
 
 def _refuse_flags_as_numbers(labels: list[Any], pair: PolicyPair, log: LogLike) -> None:

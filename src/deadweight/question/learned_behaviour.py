@@ -24,7 +24,7 @@ from deadweight.question.question import ask
 from deadweight.question.ratio_check import calibration_of, z_of_question
 from deadweight.tools.arithmetic import frozen
 from deadweight.tools.limits import few_threads
-from deadweight.typing import AnyArray, FloatArray, IntArray
+from deadweight.typing import AnyArray, FloatArray
 
 CANDIDATES = ("logit", "bumps-logit", "boosting")
 MOST_ROWS = 50_000
@@ -177,7 +177,10 @@ def _predicted(
     probs = np.empty((log.n_steps, log.n_actions))
     last = np.full((log.n_episodes, log.n_actions), np.nan)
     for k in range(folds):
-        train = _at_most(np.flatnonzero(fold != k), np.random.default_rng([seed, k]))
+        train = np.flatnonzero(fold != k)
+        if len(train) > MOST_ROWS:
+            rng = np.random.default_rng([seed, k])
+            train = np.sort(rng.choice(train, MOST_ROWS, replace=False))
         predict = LEARNERS[name](rows[train], log.actions[train], log.n_actions, seed)
         held_out, cut = fold == k, known & (fold_of_episode == k)
         probs[held_out] = _floored(predict(rows[held_out]), seen, floor)
@@ -187,17 +190,13 @@ def _predicted(
 
 
 def _described(name: str, log: Trajectories) -> tuple[AnyArray, AnyArray, AnyArray]:
-    """What a learner looks at: of each step, of what follows each episode, and where that is known."""
+    """The inputs of a learner: at each step, after each episode, and where the latter are known."""
     if name in OF_STATES:
         following = log.next_states[log.offsets[1:] - 1]
         return log.states, following, ~log.terminated & (following >= 0)
     assert log.features is not None, "candidates are checked"
     assert log.last_features is not None, "it comes with features"
     return log.features, log.last_features, ~log.terminated & np.isfinite(log.last_features).all(axis=1)
-
-
-def _at_most(rows: IntArray, rng: np.random.Generator) -> IntArray:
-    return rows if len(rows) <= MOST_ROWS else np.sort(rng.choice(rows, MOST_ROWS, replace=False))
 
 
 def _floored(probs: FloatArray, seen: AnyArray, floor: float) -> FloatArray:

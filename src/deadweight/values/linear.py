@@ -446,7 +446,7 @@ class Errors:
 
     @classmethod
     def of(cls, models: Sequence[Solved]) -> Errors:
-        """Of models with the same columns."""
+        """The errors of models with the same columns."""
         steps = [_later(model) for model in models]
         n_actions, size = models[0].system.n_actions, models[0].system.size
         left, sizes, columns = np.linalg.svd(np.concatenate(steps), full_matrices=False)

@@ -123,12 +123,9 @@ class ModelRows:
         return matrix  # type: ignore[no-any-return]
 
 
-# --- Counts
-
-
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """What a model is made of; merges."""
+    """Counts of transitions, rewards and first states; a model is made of them, and they merge."""
 
     n_states: int
     n_actions: int

@@ -298,9 +298,9 @@ class RegressorQ(RowLearner):
     def __init__(self, estimator: Any) -> None:
         is_class = isinstance(estimator, type)
         if is_class or not (hasattr(estimator, "fit") and hasattr(estimator, "predict")):
-            found = f"the class {estimator.__name__} itself" if is_class else type(estimator).__name__
+            kind = f"the class {estimator.__name__} itself" if is_class else type(estimator).__name__
             raise OptionError(
-                f"RegressorQ needs an object with fit and predict; found {found}.",
+                f"RegressorQ needs an object with fit and predict; found {kind}.",
                 fix="Pass a regressor, such as sklearn.ensemble.ExtraTreesRegressor(min_samples_leaf=20).",
             )
         self.estimator = estimator

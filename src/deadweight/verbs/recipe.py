@@ -162,14 +162,14 @@ class WeightedCounts:
         seen = self.visits.sums[column] > 0
         sets = len(self.visits.sums)
         moves = self.transitions.sums[column::sets]  # the number and, where there is one, the discount
-        there = moves[0] > 0
+        there, begun = moves[0] > 0, self.starts.sums[column] > 0
         numbers = np.stack([self.visits.sums[column][seen], self.rewards.sums[column][seen]])
         return Counts(
             self.n_states,
             self.n_actions,
             KeyedSums(self.transitions.keys[there], moves[:, there]),
             KeyedSums(self.visits.keys[seen], numbers),
-            _column(self.starts, column),
+            KeyedSums(self.starts.keys[begun], self.starts.sums[column : column + 1, begun]),
         )
 
     def stacked(self, columns: Sequence[int]) -> Counts:
@@ -196,11 +196,6 @@ class WeightedCounts:
         )
 
 
-def _column(sums: KeyedSums, column: int) -> KeyedSums:
-    there = sums.sums[column] > 0
-    return KeyedSums(sums.keys[there], sums.sums[column : column + 1, there])
-
-
 def _side_by_side(keys: list[IntArray], sums: list[KeyedSums]) -> KeyedSums:
     """Sums with keys that are larger from part to part."""
     return KeyedSums(np.concatenate(keys), np.concatenate([part.sums for part in sums], axis=1))
@@ -219,7 +214,7 @@ def count_weighted(
 def _count_block(
     weights: FloatArray, first: IntArray, sizes: tuple[int, int], block: Block
 ) -> list[WeightedCounts]:
-    """Of a block; `weights` is (n, k)."""
+    """Counts of a block; `weights` is (n, k)."""
     n_states, n_actions = sizes
     weights = weights[first[block.part] + block.first + block.rows]  # (m, k)
     pair, after = block.pairs(n_actions), successors(block, n_states)
@@ -336,7 +331,7 @@ def _policy(pi_b: FloatArray, action: IntArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Judgement:
-    """What policies gain on episodes that they were not learnt from."""
+    """The gain of policies on episodes that they were not learnt from."""
 
     gain: float  # mean over the halves
     std_error: float  # of it, by episode
@@ -432,7 +427,7 @@ def judged(question: Question, learnt: list[Learnt], halves: list[BoolArray]) ->
 
 
 def _std_error(influence: FloatArray, halves: list[BoolArray]) -> float:
-    """Of the mean over the halves, from the influence of each episode on each of them, (halves, n)."""
+    """The standard error of the mean over the halves, from the influences of episodes, (halves, n)."""
     total = np.zeros(influence.shape[1])
     for on_half, half in zip(influence, halves, strict=True):
         # Each half's gain is the mean of its own episodes' influences, and weighs as much as any other's.
@@ -450,7 +445,7 @@ def _in_standard_errors(a: float, b: float, error: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _Estimates:
-    """What is estimated on a half: the direct method for a policy and for pi_b, and LIN for the policy."""
+    """The estimates on a half: the direct method for a policy and for pi_b, and LIN for the policy."""
 
     new: Fit
     old: Fit
