@@ -173,9 +173,9 @@ def write_column(place: Path, name: str, column: AnyArray) -> tuple[str, int]:
     Not `np.save`: its headers are read by Python's parser, which several threads at once confuse before
     Python 3.11.8 (python/cpython#106905).
     """
-    file = f"{name}.{column.dtype.str[1:]}"
-    column.tofile(place / file)
-    return file, column.nbytes
+    filename = f"{name}.{column.dtype.str[1:]}"
+    column.tofile(place / filename)
+    return filename, column.nbytes
 
 
 # --- The external sort
