@@ -29,7 +29,7 @@ KERNEL = load()
 
 
 def in_use() -> str:
-    """What sums the blocks, in words."""
+    """The way in which blocks are summed, in words."""
     return "numpy" if KERNEL is None else "compiled kernel"
 
 
