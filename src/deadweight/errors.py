@@ -103,7 +103,7 @@ class OutputError(DeadweightError):
 
 
 class TooLarge(DeadweightError):
-    """Something that would not fit in memory; see `deadweight.tools.limits`."""
+    """A table or an array that would not fit in memory; see `deadweight.tools.limits`."""
 
     code = "DW109"
 

@@ -12,7 +12,6 @@ import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -26,11 +25,10 @@ from deadweight.estimators.windowed import model_steps, row_window, value_of_sta
 from deadweight.log.trajectories import Trajectories, episode_of_rows, step_of_rows
 from deadweight.question.drops import NOTHING_DROPPED
 from deadweight.question.question import MOST_VALUES, Question, Values
-from deadweight.sums import kernel
-from deadweight.sums.blocks import Block, ByFold, Field, Folds, Table, stacked
+from deadweight.sums.blocks import Block, Field, Folds
 from deadweight.sums.summaries import Total
 from deadweight.tools.arithmetic import divide, sums_by
-from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray
+from deadweight.typing import BoolArray, FloatArray, IntArray
 from deadweight.values.model import FOLDS, Counts
 
 # --------------------------------------------------------------------------------------------------------
@@ -307,40 +305,6 @@ class Proof:
 
 
 @dataclass(frozen=True, eq=False)
-class Walk:
-    """Some episodes of a block from their ends, by the kernel (`_unseen.c`); None where it declines.
-
-    Attributes:
-      horizon: the longest of them, or more.
-      columns: of the log, with the episodes' numbers.
-      values: tables and folds.
-      gamma: discount.
-    """
-
-    horizon: int
-    columns: tuple[AnyArray, ...]
-    values: tuple[Any, ...]
-    gamma: float
-
-    def sums(self, sums: FloatArray) -> bool:
-        """Adds (H, 5) of the first pass; False where a step is in no table."""
-        assert kernel.KERNEL is not None
-        done: bool = kernel.KERNEL.unseen_sums(
-            self.horizon, self.columns, self.values, self.gamma, sums.reshape(-1)
-        )
-        return done
-
-    def residuals(self, means: FloatArray, slope: float) -> FloatArray | None:
-        """(m,) sums of x (y - b x), each less its mean, of (H, 2) means; None where a step is in no table."""
-        assert kernel.KERNEL is not None
-        found = np.empty(len(self.columns[-1]))
-        done = kernel.KERNEL.unseen_residuals(
-            self.horizon, self.columns, self.values, self.gamma, means.reshape(-1), slope, found
-        )
-        return found if done else None
-
-
-@dataclass(frozen=True, eq=False)
 class Steps:
     """Sums of the first pass, by step: how many there are, x, y, x^2 and x y.
 
@@ -365,12 +329,6 @@ class Steps:
         """(5, T) of the block's episodes that count."""
         sums = np.zeros((5, self.horizon))
         steps = sums[:, : block.horizon]
-        walk = self.walk(block)
-        if walk is not None:
-            by_step = np.zeros((block.horizon, 5))
-            if walk.sums(by_step):
-                steps[:] = by_step.T
-                return Total(sums)
         found = self.cells(block)
         if found is None:
             return Total(sums)
@@ -384,27 +342,6 @@ class Steps:
         """(m,) of each episode in the whole log."""
         number: IntArray = self.numbers.first[block.part] + block.first + block.rows
         return number
-
-    def walk(self, block: Block) -> Walk | None:
-        """The compiled walk along the episodes that count; None where numpy has to do it."""
-        log, counted = block.log, self.number(block) < ENOUGH
-        if kernel.KERNEL is None or self._tables is None or log.discounting is not None or not counted.any():
-            return None
-        q, folds = self._tables
-        columns = (log.states, log.actions, log.rewards, log.offsets, block.rows[counted])
-        if not all(map(kernel.readable, (*columns, q))):
-            return None
-        fold_of = None if folds is None else folds(block)[counted]
-        return Walk(block.horizon, columns, (q.reshape(-1), fold_of, *q.shape), self.gamma)
-
-    @cached_property
-    def _tables(self) -> tuple[FloatArray, Folds | None] | None:
-        """(folds, T, S, A) values, T = 1 for the same at all steps; None where they are no tables."""
-        fields = self.q.fields if isinstance(self.q, ByFold) else (self.q,)
-        if not all(isinstance(one, Table) and one.by_action for one in fields):
-            return None
-        q, folds = stacked(self.q)
-        return (q if q.ndim == 4 else q[:, None]), folds
 
     def cells(self, block: Block) -> tuple[BoolArray | None, FloatArray, FloatArray] | None:
         """(m, H) what counts (None: all), values, rewards to go, 0 where a cell does not; None: none."""
@@ -465,25 +402,17 @@ class Residuals:
 
     def __call__(self, values: FloatArray, block: Block) -> Total:
         """Of a block's episodes."""
-        means = [mean[: block.horizon] for mean in self.slope.means]
-        walk = self.steps.walk(block)
-        found = None if walk is None else walk.residuals(np.stack(means, axis=1), self.slope.b)
-        sums = self._by_cells(block, *means) if found is None else found
-        # In these units the squares of huge rewards stay within the range of doubles.
-        u = divide(sums, self.slope.squares)
-        return Total(float(u @ u))
-
-    def _by_cells(self, block: Block, mean_x: FloatArray, mean_y: FloatArray) -> FloatArray:
-        """(m,) sums of x (y - b x), by numpy."""
         found = self.steps.cells(block)
         if found is None:
-            return np.zeros(block.n)
+            return Total(0.0)
         counted, x, y = found
+        mean_x, mean_y = (mean[: block.horizon] for mean in self.slope.means)
         x = x - (mean_x if counted is None else counted * mean_x)
         y -= mean_y if counted is None else counted * mean_y
         y -= self.slope.b * x
-        sums: FloatArray = np.einsum("ij,ij->i", x, y)
-        return sums
+        # In these units the squares of huge rewards stay within the range of doubles.
+        u = divide(np.einsum("ij,ij->i", x, y), self.slope.squares)
+        return Total(float(u @ u))
 
 
 # --------------------------------------------------------------------------------------------------------

@@ -181,7 +181,7 @@ class Log(Labelled, Sequence[Trajectories]):
 
     @abstractmethod
     def viewed(self, check: Check | None = None, without: Sequence[str] = ()) -> Log:
-        """The same log, every part checked before it is used, and without some columns that nobody needs."""
+        """The log, every part checked before it is used, and without some columns that nobody needs."""
 
     def will_be_read_again(self) -> None:
         """Say, before the first of several passes, that others follow; a stored log may prepare for them."""
@@ -267,17 +267,17 @@ class InMemory(Log):
         return self
 
     def giving(self, giver: Giver) -> InMemory:
-        """The same parts with the propensities of a giver."""
+        """The log with the propensities of a giver."""
         parts = enumerate(self._parts)
         return InMemory([log for number, part in parts for log in giver.given_to(number, [part])])
 
     def discounted(self, gamma: float) -> InMemory:
-        """The same parts by their durations."""
+        """The log by its durations."""
         return InMemory([part.discounted(gamma) for part in self._parts])
 
 
 LogLike = Trajectories | Log
-"""What a user may pass as a log."""
+"""A log as a user may pass it."""
 
 
 def as_log(log: LogLike) -> Log:

@@ -240,7 +240,7 @@ class Trajectories(Labelled):
         return log
 
     def by_row(self, known_last: BoolArray | None = None) -> Trajectories:
-        """The same log with each row as a state of its own.
+        """The log with each row as a state of its own.
 
         Args:
           known_last: (n,) where it is known what follows a cut episode; None: where features say so.
@@ -296,7 +296,7 @@ class Trajectories(Labelled):
         return self.discounted(gamma), 1.0
 
     def discounted(self, gamma: float) -> Trajectories:
-        """The same log by its durations, with rewards that are discounted already; see `log.durations`.
+        """The log by its durations, with rewards that are discounted already; see `log.columns`.
 
         >>> log = Trajectories([0, 1], [0, 0], [1.0, 1.0], [0, 2], durations=[2.0, 1.0])
         >>> log.discounted(0.5).rewards
@@ -310,10 +310,7 @@ class Trajectories(Labelled):
         return self._counted_by(Discounting.of(self.rewards, self.durations, self.offsets, gamma))
 
     def standing_for(self, standing: Standing) -> Trajectories:
-        """The same log, in which rows stand for those that were cut off as well.
-
-        See `deadweight.question.asked`.
-        """
+        """The log in which rows stand for those that were cut off, too; see `deadweight.question.asked`."""
         counted = self.discounting or Discounting(self.rewards, np.ones(self.n_steps))
         return self._counted_by(counted.standing_for(standing))
 
@@ -322,7 +319,7 @@ class Trajectories(Labelled):
         return self._changed(discounting=discounting, rewards=rewards)
 
     def with_propensities(self, propensities: npt.ArrayLike) -> Trajectories:
-        """The same log with these probabilities of the logged actions, one a step in the order of `actions`.
+        """The log with these probabilities of the logged actions, one a step in the order of `actions`.
 
         Those of a table's column `p` are `p[log.rows]`.
 
@@ -335,7 +332,7 @@ class Trajectories(Labelled):
         return self._changed(propensities=column, _policies=policies)
 
     def with_time_limit(self, steps: int, *, says_ends: bool = False) -> Trajectories:
-        """The same log, in which episodes of exactly so many steps were cut by a time limit.
+        """The log, in which episodes of exactly so many steps were cut by a time limit.
 
         Nobody knows where their last steps led; how the other episodes ended stays what it was. Of a log that
         says itself how its episodes end (`says_ends`), the limit only says where cut ones were cut, and
@@ -356,13 +353,13 @@ class Trajectories(Labelled):
         return self._changed(time_limit=limit)
 
     def without_ends(self) -> Trajectories:
-        """The same log before its time limit is known: it refuses to say how its episodes end."""
+        """The log before its time limit is known: it refuses to say how its episodes end."""
         log = object.__new__(EndsOpen)
         vars(log).update(vars(self))
         return log
 
     def with_remainder(self, amount: float) -> Trajectories:
-        """The same log, in which the last step of every cut episode earned this much more.
+        """The log, in which the last step of every cut episode earned this much more.
 
         It still counts as cut: where the log stops is no way of the world that a model may learn.
 

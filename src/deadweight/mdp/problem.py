@@ -269,7 +269,7 @@ class World(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """One step of the episodes that were alive at time t."""
+    """The step at time t of the episodes that were alive."""
 
     t: int
     episodes: IntArray  # (m,) their numbers

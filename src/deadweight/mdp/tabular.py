@@ -127,9 +127,8 @@ def _is_sparse(array: Any) -> bool:
 
 def _check_rewards(values: FloatArray) -> None:
     if not np.isfinite(values).all():
-        raise MDPError(
-            "R has a NaN or infinite reward.", fix="Give every possible transition a finite reward."
-        )
+        fix = "Give every possible transition a finite reward."
+        raise MDPError("R has a NaN or infinite reward.", fix=fix)
 
 
 def _bad_entry(entry: float, row: int, column: int, n_actions: int) -> MDPError:
@@ -222,15 +221,8 @@ class TabularMDP:
         open_end: bool = False,
     ) -> None:
         _freeze(P.data, P.indices, P.indptr, r, d0, transition_rewards, spread)
-        self.__dict__.update(
-            _stored=P,
-            r=r,
-            d0=d0,
-            horizon=horizon,
-            transition_rewards=transition_rewards,
-            _spread=spread,
-            _open_end=open_end,
-        )
+        arrays = {"_stored": P, "r": r, "d0": d0, "transition_rewards": transition_rewards, "_spread": spread}
+        self.__dict__.update(arrays, horizon=horizon, _open_end=open_end)
 
     @property
     def has_limit(self) -> bool:

@@ -12,7 +12,6 @@
 #include "_copies.h"
 #include "_lanes.h"
 #include "_model.h"
-#include "_unseen.h"
 #include "_windows.h"
 
 #define SOME 256   /* episodes, or steps of one, that are summed before they are added to the rest */
@@ -23,7 +22,7 @@
    product in range goes that far without overflow, and is looked at afterwards. */
 #define QUOTIENTS 64
 #define TAME 100.0
-#define REVISION 12 /* of these signatures; deadweight/sums/kernel.py takes no other */
+#define REVISION 13 /* of these signatures; deadweight/sums/kernel.py takes no other */
 
 typedef struct {
     Log log;
@@ -620,9 +619,9 @@ end:
 }
 
 static PyMethodDef methods[] = {
-    {"sums", sums, METH_VARARGS, "Sums of a block; see deadweight/sums/walks.py."},
-    {"influences", influences, METH_VARARGS, "Influence of each episode; see deadweight/sums/walks.py."},
-    {"step_sizes", step_sizes, METH_VARARGS, "Sums of weights and squares; see deadweight/sums/walks.py."},
+    {"sums", sums, METH_VARARGS, "Sums of a block; see deadweight/sums/weighting.py."},
+    {"influences", influences, METH_VARARGS, "Influence of each episode; see deadweight/sums/weighting.py."},
+    {"step_sizes", step_sizes, METH_VARARGS, "Sums of weights and squares; see deadweight/sums/weighting.py."},
     {"returns", returns, METH_VARARGS, "Return of each episode; see deadweight/sums/blocks.py."},
     {"windows", windows, METH_VARARGS, "Moments of windows; see deadweight/estimators/incremental.py."},
     {"plausible", plausible, METH_VARARGS, "Codes and rewards in range; see deadweight/io/part_log.py."},
@@ -632,9 +631,7 @@ static PyMethodDef methods[] = {
     {"model_influences", model_influences, METH_VARARGS, "See deadweight/values/model_influence.py."},
     {"window_sums", window_sums, METH_VARARGS, "Sums of windowed weights; see deadweight/estimators/windowed.py."},
     {"window_influences", window_influences, METH_VARARGS, "See deadweight/estimators/windowed.py."},
-    {"unseen_sums", unseen_sums, METH_VARARGS, "Values beside rewards to go; see deadweight/negligible/unseen_fit.py."},
-    {"unseen_residuals", unseen_residuals, METH_VARARGS, "See deadweight/negligible/unseen_fit.py."},
-    {"resample_copies", resample_copies, METH_VARARGS, "Copies of episodes; see deadweight/inference/poisson.py."},
+    {"resample_copies", resample_copies, METH_VARARGS, "Copies of episodes; see deadweight/answers/bootstrap.py."},
     {"borders", borders, METH_VARARGS, "First rows of episodes; see deadweight/io/part_log.py."},
     {NULL, NULL, 0, NULL},
 };

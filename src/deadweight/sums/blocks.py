@@ -277,7 +277,7 @@ def discounts(gamma: float, count: int) -> FloatArray | None:
 class Field(ABC):
     """A value for each step."""
 
-    found = "no table"  # what an error says there is instead of a table
+    shown_as = "no table"  # what an error says there is instead of a table
 
     def on(self, block: Block) -> AnyArray:
         """(m, H) the values of a block's steps, zero on padding; looked up once, not to be written to."""
@@ -373,7 +373,7 @@ class Table(_Array, Field):
 class Column(_Array, Field):
     """A value for each row of a log in one piece, (steps,)."""
 
-    found = "one flag for each step"
+    shown_as = "one flag for each step"
 
     def _values(self, block: Block) -> AnyArray:
         return block.take(self.values, 0)
@@ -388,7 +388,7 @@ class Logged(Field):
     """A column of the log itself: `propensities`, or `target_probs`."""
 
     name: str
-    found = "only the log's target_prob of the action taken"
+    shown_as = "only the log's target_prob of the action taken"
 
     def _values(self, block: Block) -> AnyArray:
         return block.take(self.along(block.log), 0)
@@ -497,7 +497,7 @@ def table_of(field: Field, need: str, fix: str, error: type[DeadweightError] = E
     """
     if isinstance(field, Table):
         return field.values
-    raise error(f"{need}; found {field.found}.", fix=fix)
+    raise error(f"{need}; found {field.shown_as}.", fix=fix)
 
 
 def stacked(field: Field) -> tuple[AnyArray, Folds | None]:

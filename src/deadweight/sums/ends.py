@@ -177,13 +177,13 @@ class Timing:
     Attributes:
       early: some reward comes before the last step.
       earlier: some comes before the last but one, or an episode is paid twice.
-      some: there is any.
+      paid: there is any.
       shortest, longest: episodes.
     """
 
     early: bool
     earlier: bool
-    some: bool
+    paid: bool
     shortest: int
     longest: int
 
@@ -192,7 +192,7 @@ class Timing:
         return Timing(
             self.early or other.early,
             self.earlier or other.earlier,
-            self.some or other.some,
+            self.paid or other.paid,
             min(self.shortest, other.shortest),
             max(self.longest, other.longest),
         )
@@ -205,7 +205,7 @@ class Timing:
         state in which an episode has ended, in which nothing is earned any more.
         """
         late = not self.early or (self.longest >= LONG and not self.earlier)
-        return self.some and late and self.shortest < self.longest
+        return self.paid and late and self.shortest < self.longest
 
 
 class RewardTiming:
@@ -226,7 +226,7 @@ class RewardTiming:
         return Timing(
             early=paid > int(at_last.sum()),
             earlier=paid > int((at_last ^ before).sum()),  # less is counted where an episode has both
-            some=paid > 0,
+            paid=paid > 0,
             shortest=int(block.lengths.min()),
             longest=int(block.lengths.max()),
         )

@@ -50,33 +50,25 @@ ONE_THREAD = dict.fromkeys(
 
 
 class Work(Protocol):
-    """What is done with each part; has to be of named functions and classes, so that it can travel."""
+    """The work on each part, of named functions and classes, so that it can travel."""
 
     def load(self, part: int) -> Any:
         """Fetch a part."""
-        ...
 
     def add_up(self, loaded: Any) -> Any:
         """The result of a part that has been fetched."""
-        ...
 
 
 class Executor(Protocol):
-    """One way to do work.
-
-    Attributes:
-      same_disk: whether whoever works sees the files that others have written.
-    """
+    """One way to do work; `same_disk` says whether workers see the files that others have written."""
 
     same_disk: bool
 
     def map(self, work: Work, parts: int) -> Iterator[Any]:
         """The results of parts 0, 1, ..., parts - 1, in this order."""
-        ...
 
     def close(self) -> None:
         """Let go of workers; they come back when there is work again."""
-        ...
 
 
 def executor_for(workers: int = 1, ray_address: str | None = None) -> Executor:
@@ -163,11 +155,7 @@ def lost(part: int, why: str) -> EstimationError:
 
 
 class Processes:
-    """A pool of worker processes.
-
-    Args:
-      workers: how many.
-    """
+    """A pool of so many worker processes."""
 
     same_disk = True
 
@@ -340,11 +328,7 @@ class WorkerDied(Exception):
 
 
 class Pool:
-    """Worker processes that are started when there is work, and stay until `close`.
-
-    Args:
-      workers: how many at the most.
-    """
+    """At most so many worker processes that are started when there is work, and stay until `close`."""
 
     def __init__(self, workers: int) -> None:
         self.workers = workers

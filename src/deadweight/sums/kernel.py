@@ -11,7 +11,7 @@ from types import ModuleType
 
 from deadweight.typing import AnyArray
 
-REVISION = 12  # of the signatures in `_kernel.c`: one that was built from older source is not used
+REVISION = 13  # of the signatures in `_kernel.c`: one that was built from older source is not used
 
 
 def load() -> ModuleType | None:
@@ -29,7 +29,7 @@ KERNEL = load()
 
 
 def in_use() -> str:
-    """What sums the blocks, in words."""
+    """The way in which blocks are summed, in words."""
     return "numpy" if KERNEL is None else "compiled kernel"
 
 

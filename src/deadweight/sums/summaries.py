@@ -191,7 +191,7 @@ class ColumnSums:
         return cls(n, True, shift, weight, weighted, counted)
 
     def extended(self, columns: int) -> ColumnSums:
-        """The same sums with the steps after the end written out, up to `columns` columns."""
+        """The sums with the steps after the end written out, up to `columns` columns."""
         extra, stays = columns - len(self.weight), self.stays
         if extra <= 0:
             return self
@@ -297,14 +297,14 @@ def _extended(column: AnyArray, extra: int, stays: bool, otherwise: float = 0.0)
     return np.append(column, np.full(extra, column[-1] if stays else otherwise, dtype=column.dtype))
 
 
-def z_from_one(mean: float, std_error: float, one: float = 1.0) -> float:
-    """How far a mean of weights is from 1, in standard errors; 0 where it is 1 up to rounding.
+def z_from_one(mean: float, std_error: float, unit: float = 1.0) -> float:
+    """The distance of a mean of weights from 1, in standard errors; 0 where it is 1 up to rounding.
 
-    `one` is 1 in the unit of the mean and its error, 0 where it is nothing beside them.
+    `unit` is 1 in the unit of the mean and its error, 0 where it is nothing beside them.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        near = abs(mean - one) <= NEAR_ONE * one
-        return 0.0 if near else float(np.divide(mean - one, std_error))
+        near = abs(mean - unit) <= NEAR_ONE * unit
+        return 0.0 if near else float(np.divide(mean - unit, std_error))
 
 
 @dataclass(frozen=True, eq=False)

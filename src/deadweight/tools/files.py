@@ -104,12 +104,10 @@ def _has_access_list(path: Path) -> bool:
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], Any], like: Sequence[Path] = ()) -> None:
-    """Let `write` fill a new file beside what `path` leads to, bring it to the disk, and rename it.
+    """Let `write` fill a new file of bytes beside what `path` leads to, bring it to the disk, and rename it.
 
-    Args:
-      path: what is to be there. A device or a pipe gets the bytes when there are all of them.
-      write: is given a file of bytes.
-      like: files that hold what is written now: nobody gets to read it who could not read these.
+    A device or a pipe gets the bytes when there are all of them. `like` are files that hold what is written
+    now: nobody gets to read it who could not read these.
     """
     place = _Place.of(path)
     if not place.is_replaced:
@@ -423,7 +421,7 @@ def _machine() -> str:
 
 @cache
 def _running_system() -> str:
-    """What the system has been called since it was started, by all its containers; where it says so."""
+    """The name of the running system, the same for all its containers, where it has one."""
     try:
         return _short(Path("/proc/sys/kernel/random/boot_id").read_text())
     except OSError:

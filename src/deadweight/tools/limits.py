@@ -162,7 +162,7 @@ def processors() -> int:
 
 @contextmanager
 def one_processor() -> Iterator[None]:
-    """What is done meanwhile has one processor, on systems that let a process say so."""
+    """One processor for this process meanwhile, on systems that let it say so."""
     if not hasattr(os, "sched_setaffinity"):
         yield
         return

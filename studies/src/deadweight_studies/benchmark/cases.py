@@ -18,6 +18,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from deadweight.io.stream import open_stream
+from deadweight.log.trajectories import Trajectories, episode_of_rows, step_of_rows
+from deadweight.mdp.tabular import gaps
+from deadweight.negligible.covariance_test import covariance
+from deadweight.negligible.path import EpsilonPath, epsilon_path
+from deadweight.question.asked import Options
+from deadweight.tools.limits import one_processor
+from deadweight.verbs.compare import compare
+from deadweight.verbs.estimate import estimate, evaluate
 from deadweight_studies.benchmark.timing import (
     N_ACTIONS,
     N_STATES,
@@ -30,16 +40,6 @@ from deadweight_studies.benchmark.timing import (
     setting,
     sparse_problem,
 )
-
-from deadweight.io.stream import open_stream
-from deadweight.log.trajectories import Trajectories, episode_of_rows, step_of_rows
-from deadweight.mdp.tabular import gaps
-from deadweight.negligible.covariance_test import covariance
-from deadweight.negligible.path import EpsilonPath, epsilon_path
-from deadweight.question.asked import Options
-from deadweight.tools.limits import one_processor
-from deadweight.verbs.compare import compare
-from deadweight.verbs.estimate import estimate, evaluate
 
 # --- How cost grows with episodes, horizon and states
 
