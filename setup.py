@@ -18,7 +18,7 @@ setup(
             "deadweight.sums._kernel",
             [
                 f"src/deadweight/sums/{name}.c"
-                for name in ("_kernel", "_copies", "_lanes", "_model", "_unseen", "_windows")
+                for name in ("_kernel", "_copies", "_lanes", "_model", "_windows")
             ],
             depends=glob("src/deadweight/sums/*.h"),
             define_macros=[("Py_LIMITED_API", "0x030B0000")] if limited else [],

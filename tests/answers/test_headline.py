@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 import deadweight as dw
-from deadweight.answers.headline import judge
+from deadweight.answers.blend import judge
 from deadweight.results.estimate import Blend, Part
 
 MADE = Blend(

@@ -1,7 +1,8 @@
 r"""BLEND: several estimates of one value as one, with an interval that allows for their contradictions.
 
-The estimates go from the one that assumes least to the one that varies least (`ORDER`). Each next one is
-mixed in by the share that minimises the error of the mix, where b is its bias:
+`Mixture` is arithmetic on what `deadweight.answers.candidates` collects; below it stand the estimate and what
+a verdict says of it. Estimates go from the one that assumes least to the one that varies least. Each next one
+is mixed in by the share that minimises the error of the mix, where b is its bias:
 
 .. math:: X \leftarrow a X + (1 - a) \theta_j, \qquad
    a = \frac{S_{jj} - S_{Xj} + b^2}{S_{XX} + S_{jj} - 2 S_{Xj} + b^2}
@@ -32,137 +33,79 @@ with skewness g and u = g / sqrt(n)
 
 .. math:: T(z) = \frac3u \left[ \left( 1 + u z - \frac{u^2}{6} \right)^{1/3} - 1 \right]
 
-takes the place of z. This file is arithmetic on what `blend.evidence` collects.
+takes the place of z. Thresholds, and what set them, are in `deadweight.tools.thresholds`.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
-from deadweight.answers.student_t import t_error
+from deadweight.answers.answering import Answers
+from deadweight.answers.candidates import (
+    BASELINE,
+    CANDIDATES,
+    CROSS_FITTED,
+    SECOND_OPINION,
+    WITHOUT_MODEL,
+    WORDS,
+    Candidates,
+    checked,
+)
+from deadweight.answers.model_tests import Misfit
+from deadweight.answers.plans import Plan, plan_of
+from deadweight.answers.student_t import centred_influences, t_error
+from deadweight.answers.trust import confounding_of
+from deadweight.errors import EstimationError
 from deadweight.estimators.influence import Influence
-from deadweight.results.estimate import Blend, Part
+from deadweight.estimators.names import MODEL
+from deadweight.question.drops import NOTHING_DROPPED
+from deadweight.question.question import Question
+from deadweight.results.estimate import Blend, Estimate, Interval, Part
+from deadweight.results.evaluation import Verdict
+from deadweight.results.saved import ABSENT
+from deadweight.sums.blocks import Block
+from deadweight.tools.arithmetic import two_digits
+from deadweight.tools.thresholds import (
+    BACKED,
+    BIASED,
+    CONTRADICTING,
+    MOST_TIMES,
+    MUCH,
+    ROUNDING,
+    SHARED,
+    SHOWN_WRONG,
+    SKEWED,
+    SMALL_SHARE,
+    SPARSE_BIAS,
+    SPARSE_UNSEEN,
+    SUSPECTED,
+    TWICE,
+    WIDTH,
+    WORTH_A_WORD,
+)
 from deadweight.typing import FloatArray
 
-CROSS_FITTED = "WDR cross-fitted"
-# From the fewest assumptions to the least variance; the first two never stand beside each other.
-ORDER = (CROSS_FITTED, "WDR", "LIN", "WIN3", "WIN2", "WIN1", "DM")
-# Products of ratios, which need enough effective episodes; the standard error of LIN is right with few.
-FULL_WEIGHTS = (CROSS_FITTED, "WDR")
-PRODUCTS = (*FULL_WEIGHTS, "WIN3", "WIN2")
-# What is left without a model, and where all reward comes last.
-BY_STEP, BY_EPISODE = WITHOUT_MODEL = ("WPDIS", "WIS")
-# All that weights of whole episodes carry.
-WHOLE_WEIGHTS = (*FULL_WEIGHTS, *WITHOUT_MODEL)
-BASELINE = "BEHAVIOUR"
-# The default's value of the start, where another model has learned from the same features.
-SECOND_OPINION = "DM by default"
-# Fewer effective episodes than this carry no conclusion.
-FEW_EPISODES = 10.0
-# Where the mean of whole weights, which should be 1, lacks more than this, decisive episodes are missing.
-MOST_LACKING = 0.5
-# So many effective episodes have a variance that is twice what it seems.
-TWICE = 12.0
-# A difference of so many standard errors is bias, and where the model is known to be wrong.
-BIASED, SUSPECTED = 3.0, 1.5
-# The bias of the model that leaving out folds shows, times this, is the least that in-sample estimates have
-# beside cross-fitted WDR: leaving out a fifth shows only part of it.
-SHARED = 3.0
-# Beyond so many standard errors a difference contradicts.
-CONTRADICTING = 1.64
-# How much of its contradiction an estimate has left that is shown to be wrong.
-SHOWN_WRONG = 0.5
-# LIN backs a mix if it lies on the same side of the mean return by so many standard errors.
-BACKED = 1.0
-# Differences smaller than this, relative to the values compared, are rounding.
-ROUNDING = 1e-9
 # Two estimates whose difference has no more than this share of their variances are the same.
 SAME = 1e-12
-# Standard errors of a half-width at 95 %, and of what a normal distribution would have there.
-WIDTH, NORMAL = 2.5, 1.959963984540054
-# A log is sparse if leaving out a fold, or what the model hardly saw, moves the value by more than these
-# shares of a standard error: then everything fitted in-sample may share a bias.
-SPARSE_BIAS, SPARSE_UNSEEN = 0.3, 0.7
-# Influences that are more skewed than this have intervals of two different sides.
-SKEWED = 3.0
-
-
-@dataclass(frozen=True, eq=False)
-class Evidence:
-    """What a blend is made of.
-
-    Attributes:
-      names: (k,) of the estimates.
-      values: (k,) the estimates.
-      covariance: (k, k) of the estimates, from full influences.
-      sizes: (k,) effective episodes behind each.
-      n: episodes.
-      ess: effective sample size of the weights of whole episodes.
-      thirds: (k, k, k) means of the products of three influences, each in its standard deviation; None for a
-        single episode.
-      unseen_variance: of what the model hardly saw.
-      shared_bias: of the model, by leaving out folds.
-      model: whether the model may be used at all.
-      late: all reward comes with the last step of episodes of different lengths.
-      lacking: by how much the mean weight of whole episodes is less than 1, beyond one standard error.
-      extent: the range of returns.
-      row_distance: what the row of weights alone allows for its distance from other estimates.
-      left_out: estimates that may not be mixed: nothing says how sure they are.
-      influences: (k,) of an episode on each estimate, where the mix is to have one.
-      unseen: (S, A) what each pair contributes to the root of that variance.
-      rows: (k, n) the influences of all episodes, where a question keeps them.
-    """
-
-    names: tuple[str, ...]
-    values: FloatArray
-    covariance: FloatArray
-    sizes: FloatArray
-    n: int
-    ess: float
-    thirds: FloatArray | None = None
-    unseen_variance: float = 0.0
-    shared_bias: float = 0.0
-    model: bool = True
-    late: bool = False
-    lacking: float = 0.0
-    extent: float = 0.0
-    row_distance: float = 0.0
-    left_out: tuple[str, ...] = ()
-    influences: tuple[Influence, ...] = ()
-    unseen: FloatArray | None = None
-    rows: FloatArray | None = None
-
-    @property
-    def missing(self) -> float:
-        """What episodes may hold that the log does not have."""
-        return self.lacking * self.extent
-
-    @property
-    def order(self) -> list[str]:
-        """The estimates that may be mixed, from the one that assumes least."""
-        sizes = dict(zip(self.names, self.sizes.tolist(), strict=True))
-        few = [name for name in PRODUCTS if name in sizes and sizes[name] < FEW_EPISODES]
-        few += FULL_WEIGHTS if self.lacking > MOST_LACKING else ()
-        order = [name for name in ORDER if name in sizes and name not in (*self.left_out, *few)]
-        if self.model and order:
-            return order
-        return [BY_EPISODE if self.late else BY_STEP]
+# Standard errors that a normal distribution has at 95 %.
+NORMAL = 1.959963984540054
+# What an interval may allow for, beside estimates that contradict.
+MISSING, SPARSE = "missing weight", "sparse log"
 
 
 class Mixture:
-    """The mix of some estimates, at any confidence level; only the widths depend on it.
+    """The mix of some candidates, at any confidence level; only the widths depend on it.
 
     Estimates are unit vectors over all names, so that any mix of them has a value and a variance.
     """
 
-    def __init__(self, evidence: Evidence) -> None:
-        self.evidence, self.order = evidence, evidence.order
-        self.unit = dict(zip(evidence.names, np.eye(len(evidence.names)), strict=True))
-        self.covariance = evidence.covariance if self.by_weights else self._widened()
+    def __init__(self, candidates: Candidates) -> None:
+        self.candidates, self.order = candidates, candidates.order
+        self.unit = dict(zip(candidates.names, np.eye(len(candidates.names)), strict=True))
+        self.covariance = candidates.covariance if self.by_weights else self._widened()
 
     @property
     def by_weights(self) -> bool:
@@ -170,20 +113,20 @@ class Mixture:
         return self.order[0] in WITHOUT_MODEL
 
     @property
-    def witnesses(self) -> list[str]:
-        """Which estimates may contradict the mix."""
-        asked = not self.by_weights and SECOND_OPINION in self.unit
-        return [*self.order, SECOND_OPINION] if asked else self.order
+    def compared(self) -> list[str]:
+        """The estimates that may contradict the mix: its parts, and the default's model beside another."""
+        beside = not self.by_weights and SECOND_OPINION in self.unit
+        return [*self.order, SECOND_OPINION] if beside else self.order
 
     def _widened(self) -> FloatArray:
-        """The covariance with more noise in what each estimate adds to the model."""
-        names = self.evidence.names
+        """The covariance with more noise in what products of ratios add to the model."""
+        names, sizes = self.candidates.names, self.candidates.sizes
         change = np.eye(len(names))
         for place, name in enumerate(names):
-            if name not in ("LIN", "DM", SECOND_OPINION, BASELINE):
-                change[place, place] = math.sqrt(1.0 + TWICE / max(self.evidence.sizes[place], 1.0))
+            if CANDIDATES[name].products:
+                change[place, place] = math.sqrt(1.0 + TWICE / max(sizes[place], 1.0))
                 change[place, names.index("DM")] = 1.0 - change[place, place]
-        widened: FloatArray = change @ self.evidence.covariance @ change.T
+        widened: FloatArray = change @ self.candidates.covariance @ change.T
         return widened
 
     def variance(self, mix: FloatArray) -> float:
@@ -192,8 +135,8 @@ class Mixture:
 
     def apart(self, difference: FloatArray) -> float:
         """How far two mixes lie from each other; less than rounding is nothing."""
-        distance = abs(float(difference @ self.evidence.values))
-        rounding = ROUNDING * float(np.abs(difference) @ np.abs(self.evidence.values))
+        distance = abs(float(difference @ self.candidates.values))
+        rounding = ROUNDING * float(np.abs(difference) @ np.abs(self.candidates.values))
         return distance if distance > rounding else 0.0
 
     def shows_wrong(self, name: str, other: str) -> bool:
@@ -211,25 +154,25 @@ class Mixture:
         """(k,) the shares of all estimates."""
         mix = self.unit[self.order[0]]
         for name in self.order[1:]:
-            mix = self._mixed(mix, name)
+            mix = self._with(mix, name)
         return mix
 
-    def _mixed(self, mix: FloatArray, name: str) -> FloatArray:
+    def _with(self, mix: FloatArray, name: str) -> FloatArray:
         """The mix with one more estimate in it."""
-        other, squared = self.unit[name], self._squared_bias(mix, name)
-        own, theirs = self.variance(mix), self.variance(other)
-        both = float(mix @ self.covariance @ other)
-        spread = own + theirs - 2.0 * both + squared
-        if not spread > SAME * (own + theirs):  # one estimate by two names: rounding would share it out
+        added, squared = self.unit[name], self._squared_bias(mix, name)
+        of_mix, of_added = self.variance(mix), self.variance(added)
+        both = float(mix @ self.covariance @ added)
+        spread = of_mix + of_added - 2.0 * both + squared
+        if not spread > SAME * (of_mix + of_added):  # one estimate by two names: rounding would share it out
             return mix
-        share = min(max((theirs - both + squared) / spread, 0.0), 1.0)
-        return share * mix + (1.0 - share) * other
+        share = min(max((of_added - both + squared) / spread, 0.0), 1.0)
+        return share * mix + (1.0 - share) * added
 
     def _squared_bias(self, mix: FloatArray, name: str) -> float:
         """Of an estimate, as the mix so far and every estimate before it show."""
-        before = [mix, *(self.unit[other] for other in self.order[: self.order.index(name)])]
-        squares = [(SHARED * self.evidence.shared_bias) ** 2 if self.order[0] == CROSS_FITTED else 0.0]
-        for difference in (self.unit[name] - other for other in before):
+        before = [mix, *(self.unit[earlier] for earlier in self.order[: self.order.index(name)])]
+        squares = [(SHARED * self.candidates.shared_bias) ** 2 if self.order[0] == CROSS_FITTED else 0.0]
+        for difference in (self.unit[name] - earlier for earlier in before):
             squared, variance = self.apart(difference) ** 2, self.variance(difference)
             if self.model_is_wrong and name != "DM":
                 squares.append(squared - SUSPECTED**2 * variance)
@@ -240,15 +183,18 @@ class Mixture:
     @property
     def std_error(self) -> float:
         """Of the mix, by influences alone."""
-        return math.sqrt(max(float(self.mix @ self.evidence.covariance @ self.mix), 0.0))
+        return self._error(self.mix)
+
+    def _error(self, mix: FloatArray) -> float:
+        return math.sqrt(max(float(mix @ self.candidates.covariance @ mix), 0.0))
 
     @cached_property
     def skewness(self) -> float:
         """Of the influences on the mix; nan where there is no telling."""
-        thirds = self.evidence.thirds
+        thirds = self.candidates.thirds
         if thirds is None or not self.std_error > 0.0:
             return math.nan
-        mix = self.mix * np.sqrt(np.maximum(np.diag(self.evidence.covariance), 0.0)) / self.std_error
+        mix = self.mix * np.sqrt(np.maximum(np.diag(self.candidates.covariance), 0.0)) / self.std_error
         return float(((thirds @ mix) @ mix) @ mix)
 
     @cached_property
@@ -256,7 +202,7 @@ class Mixture:
         """Whether all that was fitted in-sample may share a bias."""
         if self.by_weights:
             return False
-        bias, unseen = abs(self.evidence.shared_bias), math.sqrt(self.evidence.unseen_variance)
+        bias, unseen = abs(self.candidates.shared_bias), math.sqrt(self.candidates.unseen_variance)
         return bias > SPARSE_BIAS * self.std_error or unseen > SPARSE_UNSEEN * self.std_error
 
     @property
@@ -274,68 +220,74 @@ class Mixture:
     @property
     def is_backed(self) -> bool:
         """Whether LIN says by itself on which side of the mean return the mix lies."""
-        linear, mixed = (one - self.unit[BASELINE] for one in (self.unit["LIN"], self.mix))
-        distance, side = (float(one @ self.evidence.values) for one in (linear, mixed))
+        linear, mixed = (vector - self.unit[BASELINE] for vector in (self.unit["LIN"], self.mix))
+        distance, side = (float(vector @ self.candidates.values) for vector in (linear, mixed))
         return bool(np.sign(side) * distance > BACKED * math.sqrt(self.variance(linear)))
 
     @cached_property
-    def compared(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[Part, ...]:
         """The estimates with their shares, and what the interval allows for their distance from the mix."""
-        parts = []
-        for name in self.witnesses:
-            own, beyond = self.unit[name], self.beyond_noise(name)
-            # Two models of one log share its noise, and what saw its own episodes shares a bias.
-            shares = name == SECOND_OPINION or (name == CROSS_FITTED and self.is_sparse)
-            if shares or (name == "LIN" and not self.is_backed):
-                beyond = self.apart(self.mix - own)
-            of_model = ("DM", SECOND_OPINION)
-            leans = name in ((*of_model, "WIN3", "WIN2") if self.order[0] == CROSS_FITTED else of_model)
-            if leans and self.shows_wrong(self.order[0], name):
-                beyond *= SHOWN_WRONG
-            error = math.sqrt(max(float(own @ self.evidence.covariance @ own), 0.0))
-            parts.append(Part(name, float(own @ self.evidence.values), error, float(own @ self.mix), beyond))
-        return tuple(parts)
+        return tuple(
+            Part(
+                name,
+                float(self.unit[name] @ self.candidates.values),
+                self._error(self.unit[name]),
+                float(self.unit[name] @ self.mix),
+                self._allowed(name),
+            )
+            for name in self.compared
+        )
+
+    def _allowed(self, name: str) -> float:
+        """What the interval allows for the distance of an estimate from the mix."""
+        # Two models of one log share its noise, and what saw its own episodes shares a bias.
+        shares = name == SECOND_OPINION or (name == CROSS_FITTED and self.is_sparse)
+        whole = shares or (name == "LIN" and not self.is_backed)
+        beyond = self.apart(self.mix - self.unit[name]) if whole else self.beyond_noise(name)
+        leans = CANDIDATES[name].leans
+        doubted = leans == "wholly" or (leans == "partly" and self.order[0] == CROSS_FITTED)
+        return beyond * SHOWN_WRONG if doubted and self.shows_wrong(self.order[0], name) else beyond
 
     def at(self, level: float) -> Blend:
         """The mix with the widths of this level."""
-        evidence, mix, mean = self.evidence, self.mix, self.unit[BASELINE]
-        noisy = {name: self.beyond_noise(name) for name in self.witnesses}
+        candidates, mix, mean = self.candidates, self.mix, self.unit[BASELINE]
+        noisy = {name: self.beyond_noise(name) for name in self.compared}
         against = max(noisy, key=noisy.__getitem__)
-        shared, missing = (0.0, evidence.missing) if self.by_weights else (abs(evidence.shared_bias), 0.0)
-        contradiction = max(*(part.beyond for part in self.compared), shared, missing)
+        shared, missing = (0.0, candidates.missing) if self.by_weights else (abs(candidates.shared_bias), 0.0)
+        contradiction = max(*(part.beyond for part in self.parts), shared, missing)
         # Influences take the propensities as known. Where they were counted in the same log, an estimate
         # follows the mean return less closely than its influence says: a gain is never surer than that mean.
         of_gain = max(self.variance(mix - mean), self.variance(mean))
-        own = self._widths(self.variance(mix), contradiction, level)
-        gain = tuple(map(max, own, self._widths(of_gain, contradiction, level)))
+        widths = self._widths(self.variance(mix), contradiction, level)
+        gain = tuple(map(max, widths, self._widths(of_gain, contradiction, level)))
         shares = {name: float(self.unit[name] @ mix) for name in self.order}
         return Blend(
-            value=float(mix @ evidence.values),
+            value=float(mix @ candidates.values),
             std_error=self.std_error,
-            half_width=min(own),
+            half_width=min(widths),
             shares=shares,
             contradiction=contradiction,
             shared_bias=shared,
             against=against if noisy[against] > 0.0 else None,
             baseline_error=min(gain),
-            parts=self.compared,
+            parts=self.parts,
             missing=missing,
             undetectable=self.undetectable if shares.get("DM", 0.0) > 0.0 else math.nan,
             skewness=self.skewness,
-            skewed=_beyond_least(own),
+            skewed=_beyond_least(widths),
             baseline_skewed=_beyond_least(gain),
         )
 
     def _widths(self, variance: float, contradiction: float, level: float) -> tuple[float, float]:
         """Half-widths below and above."""
-        unseen = 0.0 if self.by_weights else self.evidence.unseen_variance
+        candidates = self.candidates
+        unseen = 0.0 if self.by_weights else candidates.unseen_variance
         error, row = math.sqrt(variance + unseen), 0.0
         if self.by_weights:  # one number has one interval: never surer than its own row
-            size = float(self.evidence.sizes[self.evidence.names.index(self.order[0])])
-            row = t_error(error, size, level) + max(contradiction, self.evidence.row_distance)
-        sides = (1.0, 1.0)
-        if abs(self.skewness) > SKEWED:
-            sides = skew_factors(self.skewness, self.evidence.n, level)
+            size = float(candidates.sizes[candidates.names.index(self.order[0])])
+            row = t_error(error, size, level) + max(contradiction, candidates.row_distance)
+        skewed = abs(self.skewness) > SKEWED
+        sides = skew_factors(self.skewness, candidates.n, level) if skewed else (1.0, 1.0)
         below, above = (max(half_width(error * side, contradiction, level), row) for side in sides)
         return below if math.isfinite(below) else math.inf, above if math.isfinite(above) else math.inf
 
@@ -370,3 +322,252 @@ def skew_factors(skewness: float, n: int, level: float = 0.95) -> tuple[float, f
     z, u = float(ndtri(0.5 + level / 2)), skewness / math.sqrt(n)
     above, below = (3.0 / u * (math.cbrt(1.0 + side * u * z - u * u / 6.0) - 1.0) for side in (-1.0, 1.0))
     return max(below / z, 1.0), max(-above / z, 1.0)
+
+
+# --- The estimate and its words --------------------------------------------------------------------------
+
+
+def check_blend(question: Question, name: str) -> None:
+    """Refuse a blend that cannot be made, before any work is done."""
+    question.pi_e(name)
+    if not question.can_solve_model:
+        raise EstimationError(
+            f"{name} needs the action values of all {question.horizon:,} steps, and there are too many "
+            "states for that.",
+            fix="Use WPDIS or WIS, which need no model.",
+        )
+
+
+def blend_estimate(
+    answers: Answers,
+    plan: Plan,
+    gathered: Candidates,
+    interval: str | None,
+    level: float,
+    influence: bool = False,
+) -> Estimate:
+    """The blend of a question.
+
+    Args:
+      answers: sums that are there already are not made again.
+      plan: of the blend.
+      gathered: the estimates to mix.
+      interval: None for none; a blend has one kind only.
+      level: confidence level.
+      influence: whether that of each episode is wanted.
+    """
+    question, misfit, confounding = plan.question, _model_check(answers), confounding_of(answers)
+    misfits, confounded = misfit is not None and misfit.found, confounding is not None and confounding.found
+    lost = misfits or confounded or question.has_mixed_worlds  # one world is what a model is of
+    mixture = Mixture(checked(question, answers, gathered, lost))
+    blend = mixture.at(level)
+    marks = {
+        "model-misfit": misfits,
+        "confounded-model": confounded,
+        "missing-weight": blend.missing > MUCH * blend.half_width,
+        "heavy-reward": max(blend.skewed) > WORTH_A_WORD * blend.half_width,
+        "contradicted": blend.against is not None,
+    }
+    return Estimate(
+        about=plan.estimator.about,
+        value=blend.value,
+        n_episodes=question.n,
+        level=level,
+        bounds=None if interval is None else _bounds(blend),
+        ess=None,
+        flags=tuple(flag for flag, found in marks.items() if found),
+        model_check=misfit,
+        blend=blend,
+        std_error=blend.std_error,
+        bias=0.0,
+        ess_steps=None,
+        influence=centred_influences(question, _influence(mixture)) if influence else ABSENT,
+    )
+
+
+def _influence(mixture: Mixture) -> Influence:
+    """Of an episode on the mix, with its shares as they are."""
+    shares = zip(mixture.mix.tolist(), mixture.candidates.influences, strict=True)
+    parts = [pair for pair in shares if pair[0]]
+    return partial(_mixed_influence, parts)
+
+
+def _mixed_influence(parts: list[tuple[float, Influence]], block: Block) -> FloatArray:
+    return sum((share * influence(block) for share, influence in parts), start=np.zeros(block.n))
+
+
+def _model_check(answers: Answers) -> Misfit | None:
+    """The check of the model, made before or now."""
+    model_alone = plan_of(answers.question, MODEL.variant(), NOTHING_DROPPED)
+    known = answers.misfit(model_alone)
+    if known is not None:
+        return known
+    checks = Answers(answers.question, [model_alone])
+    checks.prepare_std_errors()
+    return checks.misfit(model_alone)
+
+
+def _bounds(blend: Blend) -> Interval:
+    below, above = blend.half_widths
+    return Interval(
+        blend.value - below,
+        blend.value + above,
+        blend.half_width - (allowed := blend.contradiction if math.isfinite(blend.half_width) else 0.0),
+        allowed,
+        kind="blend",
+        covers="V(pi_e)",
+        centre=blend.value,
+        std_error=blend.std_error,
+        disagreement=blend.contradiction,
+    )
+
+
+def judge(blend: Blend, baseline: float, n: int, known: bool, level: float = 0.95) -> Verdict:
+    """Compare a blend with the mean return of its own log, or with a known value.
+
+    Args:
+      blend: the mix.
+      baseline: what to compare with.
+      n: episodes of the log.
+      known: the baseline is a number, and not the mean return of these episodes.
+      level: of confidence, for the words.
+    """
+    below, above = blend.half_widths if known else blend.baseline_half_widths
+    difference = blend.value - baseline
+    ends = difference - below, difference + above
+    slack = ROUNDING * max(abs(blend.value), abs(baseline))
+    answer = "better" if ends[0] > slack else "worse" if ends[1] < -slack else "cannot tell"
+    name = "the baseline" if known else "the old policy"
+    numbers = (
+        f"BLEND puts the new policy at {blend.value:.4g} against {baseline:.4g} for {name}: a difference of "
+        f"{difference:+.4g}, {_range(ends)} with {level:.0%} confidence."
+    )
+    reasons = [numbers, composition(blend), *_unseen_error(blend)]
+    if blend.contradiction > WORTH_A_WORD * blend.half_width:
+        reasons.append(objection(blend))
+    if blend.against is not None and difference_of(blend) not in reasons:
+        reasons.append(difference_of(blend))
+    if answer == "cannot tell":
+        reasons.append("The range includes zero.")
+    step = next_step(answer, difference, below if difference > 0 else above, blend, n)
+    return Verdict(answer, tuple(reasons), difference, ends, next_step=step)
+
+
+def composition(blend: Blend) -> str:
+    """What the blend is made of, the largest share first."""
+    parts = sorted(((share, name) for name, share in blend.shares.items()), reverse=True)
+    named = [f"{share:.0%} {name} ({WORDS[name]})" for share, name in parts if share >= SMALL_SHARE]
+    return f"It is made of {', '.join(named)}."
+
+
+def _unseen_error(blend: Blend) -> list[str]:
+    """How much of it rests on the model alone, and how wrong that may be without anybody seeing it."""
+    share = blend.shares.get("DM", 0.0)
+    if share < SMALL_SHARE:
+        return []
+    if not math.isfinite(blend.undetectable):
+        return ["It rests on the fitted model alone, and nothing in the log can show whether that is wrong."]
+    return [
+        f"It rests on the fitted model for {share:.0%}, and the log could not show an error of that model "
+        f"below {blend.undetectable:.2g}."
+    ]
+
+
+def objection(blend: Blend) -> str:
+    """What the interval allows for most, and how much that is."""
+    allowed = f"and the interval allows {blend.contradiction:.4g} for that."
+    cause = _cause(blend)
+    if cause == MISSING:
+        return (
+            "Episodes that the new policy would often have are missing in the log: the weights of those that "
+            f"it has add up to too little, {allowed}"
+        )
+    if cause == SPARSE:
+        return (
+            "The log is sparse: estimates that have seen their own episodes may share a bias of about "
+            f"{blend.contradiction:.4g}, and the interval allows for it."
+        )
+    if cause == blend.against:
+        return difference_of(blend)
+    if cause == "LIN":
+        return f"{cause} ({WORDS[cause]}) is not sure by itself whether the new policy is better, {allowed}"
+    return f"{cause} ({WORDS[cause]}) says something else, {allowed}"
+
+
+def _cause(blend: Blend) -> str:
+    """What the interval allows for most: `MISSING` weight, a `SPARSE` log, or the name of an estimate."""
+    if 0 < blend.missing >= blend.contradiction:
+        return MISSING
+    if blend.shared_bias >= blend.contradiction:
+        return SPARSE
+    farthest = max(blend.parts, key=lambda part: part.beyond).name
+    return SPARSE if farthest == CROSS_FITTED != blend.against else farthest
+
+
+def difference_of(blend: Blend) -> str:
+    """How far the estimate that differs most lies from the blend."""
+    assert blend.against is not None
+    beyond = next((part.beyond for part in blend.parts if part.name == blend.against), blend.contradiction)
+    return (
+        f"{blend.against} ({WORDS[blend.against]}) differs from it by more than noise explains, "
+        f"and the interval allows {beyond:.4g} for that."
+    )
+
+
+def next_step(answer: str, difference: float, half: float, blend: Blend, n: int) -> str:
+    """What would settle the question: more episodes, or something to mend first."""
+    if answer != "cannot tell":
+        return f"No more episodes are needed: {n:,} are enough for this answer."
+    if not math.isfinite(half):
+        return "Log more episodes: too few carry any information to say how many are needed."
+    needed = episodes_needed(difference, half, blend.contradiction, n)
+    if needed is not None:
+        return more_episodes(needed, n)
+    if difference == 0.0 == blend.contradiction:
+        return "The log shows no difference at all: see whether what the policies differ in occurs in it."
+    cause = _cause(blend)
+    if cause == MISSING:
+        return "Log more episodes, best with an old policy that acts more like the new one."
+    if cause == SPARSE:
+        return "Log more episodes: the model has not seen enough to say how many."
+    if cause == "LIN" != blend.against:
+        return "Log more episodes: what weights say of the direction is no more than noise so far."
+    return (
+        f"More episodes alone would not settle it: {cause} contradicts the other estimates. See first "
+        "whether the states show everything that rewards and transitions depend on, and whether the logged "
+        "probabilities are right."
+    )
+
+
+def episodes_needed(difference: float, half: float, fixed: float, n: int) -> float | None:
+    """How many episodes would make the interval of a difference leave zero, if the difference stays.
+
+    The part of the half-width that is `fixed` does not shrink with more episodes; None where it is larger
+    than the difference.
+    """
+    room = abs(difference) - fixed
+    return math.ceil(n * ((half - fixed) / room) ** 2) if room > 0 else None
+
+
+def more_episodes(needed: float, n: int) -> str:
+    """The advice to log so many episodes."""
+    if needed > MOST_TIMES * n:
+        return (
+            "What the log shows of a difference is far smaller than what it leaves open: no log of its kind "
+            "and of reasonable size would settle it."
+        )
+    return (
+        f"About {two_digits(int(needed)):,} episodes of the same kind would settle it, if the difference is "
+        "what it seems."
+    )
+
+
+def _range(ends: tuple[float, float]) -> str:
+    if not all(map(math.isfinite, ends)):
+        return "which could be anything"
+    return f"between {ends[0]:+.4g} and {ends[1]:+.4g}"
+
+
+def rests_on_weights(blend: Blend) -> bool:
+    """Whether nothing in it depends on the model."""
+    return set(blend.shares) <= set(WITHOUT_MODEL)

@@ -13,12 +13,12 @@ from functools import partial
 import numpy as np
 
 from deadweight.answers.answering import Answers
-from deadweight.answers.blend import ROUNDING, WHOLE_WEIGHTS, WITHOUT_MODEL
+from deadweight.answers.candidates import WHOLE_WEIGHTS, WITHOUT_MODEL
 from deadweight.answers.influences import Job
-from deadweight.answers.plans import FEW_EPISODES, NEARLY_ALL, Plan, plan_of
+from deadweight.answers.plans import Plan, plan_of
 from deadweight.answers.trust import is_confounded, is_proven
 from deadweight.diagnostics.tails import LargestWeights, has_infinite_variance
-from deadweight.diagnostics.weight_report import FAR_FROM_ONE, is_contradicted, mean_weight_z
+from deadweight.diagnostics.weight_report import is_contradicted, mean_weight_z
 from deadweight.estimators.names import MODEL, PER_DECISION
 from deadweight.estimators.product import Summed
 from deadweight.question.drops import NOTHING_DROPPED, Drop
@@ -32,6 +32,19 @@ from deadweight.sums.old_policies import Confounding
 from deadweight.sums.summaries import Pieces
 from deadweight.sums.weighting import Weighting
 from deadweight.tools.arithmetic import divide, sums_by
+from deadweight.tools.thresholds import (
+    ALIKE,
+    DRIFT,
+    FAR_FROM_ONE,
+    FEW_EPISODES,
+    FEWEST,
+    HALF,
+    NEARLY_ALL,
+    OFTEN,
+    ROUNDING,
+    SMALL_SHARE,
+    UNSEEN_SHARE,
+)
 from deadweight.typing import FloatArray, IntArray
 from deadweight.values.equal_episodes import Copies, EpisodeContents
 
@@ -40,9 +53,6 @@ from deadweight.values.equal_episodes import Copies, EpisodeContents
 #
 # `watched` says what is to be summed of the log for them, in a pass that is made anyway; `weight_flags` and
 # `flags_of_full_weights` read those sums.
-
-# Share of a mix below which the flags of one of its parts do not concern it.
-SMALL_SHARE = 0.01
 
 
 def watched(question: Question, plans: Iterable[Plan]) -> list[Summed]:
@@ -123,12 +133,8 @@ def _is_per_decision(plan: Plan) -> bool:
 #
 # The order is that of the log. If it means nothing, there is nothing to be found.
 
-# A correlation of neighbours beyond so many standard errors (1 / sqrt(n)) is no chance.
-ALIKE = 3.3
-# Blocks whose means are compared, and the probability below which they differ.
-BLOCKS, DRIFTED = 10, 1e-3
-# With fewer episodes nothing is said.
-FEWEST = 50
+# Blocks whose means are compared.
+BLOCKS = 10
 # So many episodes, the first of the log, show whether neighbours are alike; no more are kept.
 MOST_KEPT = 1 << 20
 
@@ -151,7 +157,7 @@ class LogOrder:
     def flags(self) -> list[str]:
         """What must be said of it."""
         alike = self.kept >= FEWEST and self.correlation > ALIKE / np.sqrt(self.kept)
-        marks = {"maybe-clustered": alike, "drift": self.p_value < DRIFTED}
+        marks = {"maybe-clustered": alike, "drift": self.p_value < DRIFT}
         return [flag for flag, found in marks.items() if found]
 
 
@@ -278,13 +284,6 @@ def copies_of(answers: Answers) -> Copies | None:
 
 
 # --------------------------------------------------------------------------------------------------------
-
-UNSEEN_SHARE = 0.05
-"""Of the choices of pi_e: below, they are too few to matter."""
-HALF = 0.5
-"""Of the shares of a mix: what rests on the model with so much of it is as good as the model."""
-OFTEN = 30
-"""Visits of a state after which an action that was never taken there is no accident of a short log."""
 
 
 def row_flags(answers: Answers, plan: Plan, bounds: Interval | None) -> list[str]:

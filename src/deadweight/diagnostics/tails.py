@@ -24,6 +24,7 @@ from deadweight.sums.blocks import Block
 from deadweight.sums.weighting import Weighting
 from deadweight.tools.arithmetic import divide, sums_by
 from deadweight.tools.limits import one_blas_thread
+from deadweight.tools.thresholds import FAR_ABOVE_MEAN, HEAVY_TAIL, SURELY_INFINITE
 from deadweight.typing import BoolArray, FloatArray
 from deadweight.values.model import Counts
 
@@ -32,11 +33,6 @@ SMALLEST_TAIL = 5
 # Weights that differ by less than this share of the largest are equal: a tail of rounding errors is none.
 EXCESS_ROUNDING = 1e-9
 PRIOR_K, PRIOR_WEIGHT = 0.5, 10.0
-# Shape of a tail above which a mean of such weights should not be trusted.
-HEAVY_TAIL = 0.7
-# How many times the mean the largest weight must be before the shape of the tail matters: a few clusters of
-# nearly equal weights have no tail, whatever shape is fitted to them.
-FAR_ABOVE_MEAN = 10.0
 
 
 def tail_size(n: int) -> int:
@@ -164,8 +160,6 @@ class LargestWeights:
 PSEUDO_VISITS = 10.0
 # The factors of a larger sparse matrix may be dense.
 MOST_STATES = 5_000
-# Standard errors by which a radius must be above 1: of the logs of a task just below it 2 % would be flagged.
-SURE = 2.054
 # Relative distance of two bounds of a radius that are one number.
 ROUNDING = 1e-10
 # Far more iterations than a radius takes: each squares the error of the last one.
@@ -187,7 +181,7 @@ class Radius:
     @property
     def is_infinite(self) -> bool:
         """Whether the second moment is infinite beyond the noise of the log."""
-        return self.value - SURE * self.std_error >= 1.0 - ROUNDING
+        return self.value - SURELY_INFINITE * self.std_error >= 1.0 - ROUNDING
 
 
 def has_infinite_variance(question: Question, dropped: BoolArray | None = None) -> bool:

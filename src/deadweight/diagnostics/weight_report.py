@@ -26,6 +26,7 @@ from deadweight.sums.running import Running, running_product, scale
 from deadweight.sums.summaries import Kish, Moments, z_from_one
 from deadweight.sums.weighting import Weighting
 from deadweight.tools.arithmetic import freeze_fields
+from deadweight.tools.thresholds import FAR_FROM_ONE, LIGHT_TAIL
 from deadweight.typing import FloatArray
 
 # --------------------------------------------------------------------------------------------------------
@@ -41,11 +42,6 @@ from deadweight.typing import FloatArray
 #
 # A wrong probability shows up earlier state by state (`deadweight.question.ratio_check`). The mean of whole
 # weights also sees actions that depend on each other within an episode, and episodes that are missing.
-
-FAR_FROM_ONE = 5.0
-"""Standard errors that the mean of the weights may be away from 1; so many because weights are skewed."""
-LIGHT_TAIL = 0.5
-"""Pareto k below which weights have a variance that a sample shows."""
 
 
 def mean_weight_z(answers: Answers, weighting: Weighting) -> float | None:

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from deadweight.answers.plans import FEW_EPISODES, plan_of
-from deadweight.answers.witnesses import Witnesses, hearing_of, witnesses_of
+from deadweight.answers.plans import plan_of
+from deadweight.answers.trust import CrossChecks, cross_check_passes_of, cross_checks_of
 from deadweight.errors import EstimationError, OptionError
 from deadweight.estimators.estimator import Estimator
 from deadweight.estimators.names import estimator_of
@@ -42,6 +42,7 @@ from deadweight.question.question import Policy, Question, ask
 from deadweight.results.saved import SCHEMA, Result, finite, saved
 from deadweight.results.shown import frame, html_table, new_figure
 from deadweight.tools.progress import unforeseen_passes
+from deadweight.tools.thresholds import FEW_EPISODES
 from deadweight.typing import FloatArray, IntArray
 from deadweight.values.crossfit import FOLDS
 
@@ -49,8 +50,8 @@ from deadweight.values.crossfit import FOLDS
 # The anchor of the automatic drop: levels that stray from what other estimates say are taken to be wrong.
 #
 # Along a path bias and standard error are what a model says of itself, and a model that is wrong says little
-# of either. Estimates that drop nothing (`witnesses`) do not depend on the drop, and less on the model; how
-# far a level lies from them is added to its error:
+# of either. Estimates that drop nothing (`answers.trust`) do not depend on the drop, and less on the model;
+# how far a level lies from them is added to its error:
 #
 # .. math:: (f \, m_k)^2 + \mathrm{se}_k^2 + \max_j A_{kj}
 #
@@ -62,12 +63,12 @@ from deadweight.values.crossfit import FOLDS
 # With few effective episodes it does not hold, and there is none. Windowed estimates have little noise and
 # count in full, :math:`A_{kj} = (C_k - \mathrm{Win}_j)^2`, unless the first contradicts them. Noise excuses
 # nothing, and without an anchor nothing is dropped, where the model says nothing of unseen episodes
-# (`unseen_fit`). Where states are rows windowed estimates are none of the value, and count only where a level
-# lies farther from them than no drop:
+# (its calibration slope). Where states are rows windowed estimates are none of the value, and count only
+# where a level lies farther from them than no drop:
 # :math:`A_{kj} = \max(0, (C_k - \mathrm{Win}_j)^2 - (C_0 - \mathrm{Win}_j)^2)`.
 
 
-def strays(made: Estimator, columns: Columns, witnesses: Witnesses) -> FloatArray:
+def strays(made: Estimator, columns: Columns, witnesses: CrossChecks) -> FloatArray:
     """(K + 1,) how far each level lies from the witnesses, squared.
 
     Levels that drop anything are infinitely far by a model that is of no use.
@@ -297,7 +298,7 @@ def make_paths(
     if shown is not None and at_once and question.parts.has_states:
         drops = level_drops(question, levels_of(question, *shown))
         plans = [plan_of(question, shown[0], drop) for drop in drops]
-    hearing = hearing_of(question) if anchored and at_once else None
+    hearing = cross_check_passes_of(question) if anchored and at_once else None
     found = iter(columns_of(question, at_once, plans, hearing) if at_once else ())
     for (made, min_visits), some, by in zip(wanted, levels, swept, strict=True):
         with unforeseen_passes():  # how many levels there are is known now
@@ -330,7 +331,7 @@ def _path(
 ) -> EpsilonPath:
     inside = made.contains_correction
     heard = anchored and question.parts.has_states
-    stray: FloatArray | float = strays(made, columns, witnesses_of(question)) if anchored else 0.0
+    stray: FloatArray | float = strays(made, columns, cross_checks_of(question)) if anchored else 0.0
     return EpsilonPath(
         made.name,
         levels.epsilon,

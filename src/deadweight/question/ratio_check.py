@@ -40,16 +40,12 @@ from deadweight.log.trajectories import Trajectories, episode_of_rows
 from deadweight.sums.blocks import Block
 from deadweight.sums.summaries import KeyedSums, z_from_one
 from deadweight.tools.arithmetic import divide, sums_by
+from deadweight.tools.thresholds import FALSE_ALARMS, MISCALIBRATED, MISCALIBRATED_ROWS
 from deadweight.typing import FloatArray, IntArray, Labels
 
 if TYPE_CHECKING:
     from deadweight.question.question import Question
 
-MOST = 3.0
-# The same, and of an action over all states, where they stand beside a test of all pairs.
-MOST_OF_TABLE = 4.0
-# Share of logs with the true probabilities in which some pair is taken to contradict them, at most.
-FALSE_ALARMS = 1e-3
 # Smaller probabilities are taken for this one, whose inverse can be squared.
 LEAST = 1e-150
 # Relative variance of 1 / p within a pair beyond rounding.
@@ -131,8 +127,8 @@ class Stated:
         surprise = self._surprise()
         if surprise.size and surprise.max() > np.log(2 * surprise.size / FALSE_ALARMS):
             return True
-        by_action = bool((np.abs(self._action_z()) > MOST_OF_TABLE).any())
-        return by_action or (pi_e is not None and abs(self._ratio_z(pi_e)) > MOST_OF_TABLE)
+        by_action = bool((np.abs(self._action_z()) > MISCALIBRATED).any())
+        return by_action or (pi_e is not None and abs(self._ratio_z(pi_e)) > MISCALIBRATED)
 
     @cached_property
     def varies(self) -> bool:
@@ -208,7 +204,7 @@ def ratio_flags(question: Question) -> tuple[str, ...]:
     """The flag of a behaviour policy whose ratios are wrong, where policies are given row by row."""
     if question.parts.has_states or not question.parts.has_rows:
         return ()
-    return (FLAG,) if abs(z_of_question(question)) > MOST else ()
+    return (FLAG,) if abs(z_of_question(question)) > MISCALIBRATED_ROWS else ()
 
 
 def calibration_of(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from itertools import groupby
 
-from deadweight.answers.headline import WORDS
+from deadweight.answers.candidates import WORDS
 from deadweight.diagnostics.background import DataCard, StateRow, StatesContent, WeightsContent, WeightSummary
 from deadweight.diagnostics.features import FeaturesContent, Piece
 from deadweight.diagnostics.headline_path import PATH_OF, Level, PathContent

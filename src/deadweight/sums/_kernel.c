@@ -12,7 +12,6 @@
 #include "_copies.h"
 #include "_lanes.h"
 #include "_model.h"
-#include "_unseen.h"
 #include "_windows.h"
 
 #define SOME 256   /* episodes, or steps of one, that are summed before they are added to the rest */
@@ -632,8 +631,6 @@ static PyMethodDef methods[] = {
     {"model_influences", model_influences, METH_VARARGS, "See deadweight/values/model_influence.py."},
     {"window_sums", window_sums, METH_VARARGS, "Sums of windowed weights; see deadweight/estimators/windowed.py."},
     {"window_influences", window_influences, METH_VARARGS, "See deadweight/estimators/windowed.py."},
-    {"unseen_sums", unseen_sums, METH_VARARGS, "Values beside rewards to go; see deadweight/negligible/unseen_fit.py."},
-    {"unseen_residuals", unseen_residuals, METH_VARARGS, "See deadweight/negligible/unseen_fit.py."},
     {"resample_copies", resample_copies, METH_VARARGS, "Copies of episodes; see deadweight/inference/poisson.py."},
     {"borders", borders, METH_VARARGS, "First rows of episodes; see deadweight/io/part_log.py."},
     {NULL, NULL, 0, NULL},

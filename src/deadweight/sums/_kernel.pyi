@@ -73,15 +73,3 @@ def window_influences(
     factors: tuple[Any, ...],
     influence: Any,
 ) -> bool: ...
-def unseen_sums(
-    horizon: int, log: tuple[Any, ...], values: tuple[Any, ...], gamma: float, sums: Any
-) -> bool: ...
-def unseen_residuals(
-    horizon: int,
-    log: tuple[Any, ...],
-    values: tuple[Any, ...],
-    gamma: float,
-    means: Any,
-    slope: float,
-    residuals: Any,
-) -> bool: ...

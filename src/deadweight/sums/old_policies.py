@@ -23,10 +23,9 @@ from deadweight.sums.reduction import reduce_log
 from deadweight.sums.summaries import Extent, KeyedSums
 from deadweight.tools.arithmetic import divide, sums_by
 from deadweight.tools.progress import unforeseen_passes
+from deadweight.tools.thresholds import CONFOUNDED, DRIFTED
 from deadweight.typing import FloatArray, IntArray, Labels
 
-# More standard errors than this are no chance.
-DRIFTED = 4.0
 # Deviations below this share of the largest number are rounding.
 ROUNDING = 1e-7
 
@@ -232,8 +231,6 @@ def _apart(sums: KeyedSums, count: int, extent: Extent) -> FloatArray:
 # What is regressed on what is said in `deadweight.answers.trust`, for an evaluation, and in
 # `deadweight.io.doctor_policies`, where there is no new policy yet.
 
-# A slope of more standard errors than this is no chance.
-MOST_STANDARD_ERRORS = 4.0
 # A tail below this is no number any more; the z of it is 38.
 SMALLEST = 1e-300
 # Degrees of freedom of a slope that a single episode carries: it says next to nothing.
@@ -275,7 +272,7 @@ class Confounding:
     @property
     def found(self) -> bool:
         """Whether what the old policy looked at tells what follows."""
-        return abs(self.z) > MOST_STANDARD_ERRORS
+        return abs(self.z) > CONFOUNDED
 
     @property
     def reason(self) -> str:

@@ -24,12 +24,10 @@ from deadweight.log.interface import Log
 from deadweight.sums.blocks import Block, Folds
 from deadweight.sums.summaries import Pieces
 from deadweight.tools.arithmetic import divide, sums_by
+from deadweight.tools.thresholds import COPIED
 from deadweight.typing import FloatArray, IntArray
 from deadweight.values.model import Counts
 
-# More equal pairs than expected by so many standard deviations are no chance, and where hardly one is
-# expected, a number that is as improbable (that of a Poisson distribution).
-BEYOND = 5.0
 # Rewards are real numbers where more than this share of those that are not 0 are different, and not all are
 # integers.
 REAL = 0.25
@@ -63,8 +61,8 @@ class Copies:
         """Whether there are copies."""
         from scipy.special import gammainc, ndtr
 
-        beyond = self.pairs > self.expected + BEYOND * self.deviation
-        return bool(beyond and gammainc(self.pairs, self.expected) < ndtr(-BEYOND))
+        beyond = self.pairs > self.expected + COPIED * self.deviation
+        return bool(beyond and gammainc(self.pairs, self.expected) < ndtr(-COPIED))
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,8 @@ from typing import Any
 from deadweight._version import __version__
 from deadweight.answers import trust as confounding
 from deadweight.answers.answering import Answers
+from deadweight.answers.blend import blend_estimate, check_blend
 from deadweight.answers.candidates import Gatherer
-from deadweight.answers.headline import blend_estimate, check_blend
 from deadweight.answers.intervals import PAIRED, ReturnExtent, check_interval, make_interval, settled_interval
 from deadweight.answers.plans import Plan
 from deadweight.answers.student_t import check_range, influences

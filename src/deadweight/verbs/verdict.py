@@ -12,14 +12,12 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from deadweight.answers.blend import ROUNDING
-from deadweight.answers.headline import episodes_needed, judge, more_episodes, rests_on_weights
-from deadweight.answers.plans import FEW_EPISODES
+from deadweight.answers.blend import episodes_needed, judge, more_episodes, rests_on_weights
 from deadweight.answers.student_t import t_error
-from deadweight.diagnostics.weight_report import FAR_FROM_ONE
 from deadweight.results.estimate import Blend, Estimate
 from deadweight.results.evaluation import Verdict, headline_of
 from deadweight.results.flags import FIRST, GRAVE, LEADING, WITHHOLDING, advice, doubts_of, remark
+from deadweight.tools.thresholds import FAR_FROM_ONE, FEW_EPISODES, ROUNDING
 
 OF_BLEND = "contradicted"
 """The flag that a blend's own reasons explain, with numbers."""
