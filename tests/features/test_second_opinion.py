@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import deadweight as dw
-from deadweight.answers.blend import Mixture, half_width, judge
+from deadweight.answers.blend import Mixture, half_width
 from deadweight.answers.candidates import SECOND_OPINION, Candidates
+from deadweight.verbs.verdict import judge
 
 WALK = dw.domains.navigation()
 LOG = WALK.sample(60, seed=0)

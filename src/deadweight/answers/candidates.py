@@ -8,7 +8,7 @@ values) is used again, and others may share both passes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -43,39 +43,62 @@ CROSS_FITTED, SECOND_OPINION, BASELINE = names.CROSS_FITTED.name, "DM by default
 # What is left without a model, and where all reward comes last.
 BY_STEP, BY_EPISODE = WITHOUT_MODEL = ("WPDIS", "WIS")
 
-# --- The table of candidates --------------------------------------------------------------------------------
+
+@dataclass(frozen=True)
+class Candidate:
+    """An estimate that BLEND may be made of, or is compared with.
+
+    Attributes:
+      name: of the estimate.
+      words: what it is, in the sentences of a verdict.
+      products: of ratios that it multiplies, of the "whole" episode, of a "window", or of "one" step. The
+        standard error of what has none is right with few effective episodes.
+      leans: on the model, "wholly", or "partly" and beside cross-fitted WDR alone.
+      needs: what a question must have for the estimate to be made, see `_conditions`.
+      excluded: what a question has where nothing tells its error, so that it has no share.
+    """
+
+    name: str
+    words: str
+    products: str = ""
+    leans: str = ""
+    needs: str = "always"
+    excluded: str = "never"
 
 
-def _always(question: Question) -> bool:
-    return True
+_TABLE = (
+    Candidate("LIN", "doubly robust with all ratios, one at a time", excluded="weighted rows"),
+    Candidate("DM", "the fitted model alone", leans="wholly", excluded="given values"),
+    Candidate(BASELINE, "the mean return of the log"),
+    Candidate(BY_STEP, "per-decision weights without a model", "whole"),
+    Candidate(BY_EPISODE, "whole-episode weights without a model", "whole"),
+    Candidate(CROSS_FITTED, "doubly robust with models fitted on other episodes", "whole", needs="folds"),
+    Candidate("WDR", "doubly robust with all ratios", "whole", needs="no folds"),
+    Candidate("WIN3", "doubly robust with the latest three ratios", "window", "partly", needs="labels"),
+    Candidate("WIN2", "doubly robust with the latest two ratios", "window", "partly", needs="labels"),
+    Candidate("WIN1", "the given values, corrected by the latest ratio", "one", needs="given rows"),
+    Candidate(SECOND_OPINION, "the model that is used if none is chosen, alone", "", "wholly", "default"),
+)
 
 
-def _never(question: Question) -> bool:
-    return False
-
-
-def _has_weighted_rows(question: Question) -> bool:
-    """The error of LIN is known for sums of ratios, not for such sums of rows that stand for many."""
-    return question.cut_weights is not None
-
-
-def _has_no_folds(question: Question) -> bool:
-    """Where states are rows models have not seen the rows that they serve as it is: WDR is cross-fitted."""
-    return not has_folds(question)
-
-
-def _has_labels(question: Question) -> bool:
-    """Windowed weights need the share of each state in the model."""
-    return question.row_values is None
-
-
-def _has_given_rows(question: Question) -> bool:
-    """Values row by row that are taken as known have no standard error, so that WIN1 stands for DM."""
-    return question.row_values is not None and has_given_values(question)
-
-
-def _has_default(question: Question) -> bool:
-    return _default_values(question) is not None
+def _conditions(question: Question) -> dict[str, bool]:
+    """What a question has, by the words of the table."""
+    folds, rows, given = has_folds(question), question.row_values is not None, has_given_values(question)
+    return {
+        "always": True,
+        "never": False,
+        # Where states are rows models have not seen the rows that they serve as it is: WDR is cross-fitted.
+        "folds": folds,
+        "no folds": not folds,
+        # Windowed weights need the share of each state in the model.
+        "labels": not rows,
+        # Values that are taken as known have no standard error; row by row WIN1 stands for DM.
+        "given values": given,
+        "given rows": given and rows,
+        "default": _default_values(question) is not None,
+        # The error of LIN is known for sums of ratios, not for such sums of rows that stand for many.
+        "weighted rows": question.cut_weights is not None,
+    }
 
 
 def _default_values(question: Question) -> RowValues | None:
@@ -88,41 +111,6 @@ def _default_values(question: Question) -> RowValues | None:
     return values if z >= LEAST_Z else None
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """An estimate that BLEND may be made of, or is compared with.
-
-    Attributes:
-      name: of the estimate.
-      words: what it is, in the sentences of a verdict.
-      products: of ratios that it multiplies, of the "whole" episode, of a "window", or of "one" step. The
-        standard error of what has none is right with few effective episodes.
-      leans: on the model, "wholly", or "partly" and beside cross-fitted WDR alone.
-      needs: what a question must have for the estimate to be made.
-      excluded: where nothing tells its error, so that it has no share.
-    """
-
-    name: str
-    words: str
-    products: str = ""
-    leans: str = ""
-    needs: Callable[[Question], bool] = _always
-    excluded: Callable[[Question], bool] = _never
-
-
-_TABLE = (
-    Candidate("LIN", "doubly robust with all ratios, one at a time", excluded=_has_weighted_rows),
-    Candidate("DM", "the fitted model alone", leans="wholly", excluded=has_given_values),
-    Candidate(BASELINE, "the mean return of the log"),
-    Candidate(BY_STEP, "per-decision weights without a model", "whole"),
-    Candidate(BY_EPISODE, "whole-episode weights without a model", "whole"),
-    Candidate(CROSS_FITTED, "doubly robust with models fitted on other episodes", "whole", needs=has_folds),
-    Candidate("WDR", "doubly robust with all ratios", "whole", needs=_has_no_folds),
-    Candidate("WIN3", "doubly robust with the latest three ratios", "window", "partly", _has_labels),
-    Candidate("WIN2", "doubly robust with the latest two ratios", "window", "partly", _has_labels),
-    Candidate("WIN1", "the given values, corrected by the latest ratio", "one", needs=_has_given_rows),
-    Candidate(SECOND_OPINION, "the model that is used if none is chosen, alone", "", "wholly", _has_default),
-)
 CANDIDATES = {candidate.name: candidate for candidate in _TABLE}
 # From the fewest assumptions to the least variance; the first two never stand beside each other.
 ORDER = (CROSS_FITTED, "WDR", "LIN", "WIN3", "WIN2", "WIN1", "DM")
@@ -235,14 +223,16 @@ class Gatherer:
     def __init__(self, question: Question, answers: Answers) -> None:
         self.question, self.answers = question, answers
         self._joint: Joint | None = None
-        self.names = [name for name, candidate in CANDIDATES.items() if candidate.needs(question)]
+        has = _conditions(question)
+        self.names = [each.name for each in _TABLE if has[each.needs]]
+        self.left_out = tuple(each.name for each in _TABLE if has[each.excluded])
         self.plans = {
             name: plan_of(question, _ESTIMATORS[name], NOTHING_DROPPED)
             for name in self.names
             if name in _ESTIMATORS
         }
         self._facts: dict[str, Summed] = {"timing": RewardTiming(), "extent": ReturnExtent(question.gamma)}
-        if _has_labels(question):
+        if has["labels"]:
             steps = model_steps(question)
             self._facts["surprise"] = WalkedSurprise(question.model, steps)
             self._facts["windows"] = WindowSizes(steps, 3)
@@ -257,7 +247,8 @@ class Gatherer:
     def job(self) -> Job:
         """What is to be done in the second pass: joint moments of all influences."""
         summarise = partial(joint_moments, self._unit, self.question.keeps_influences)
-        return Job([influence for _, influence in self._estimates.values()], summarise, self._keep)
+        influences = [influence for _, influence in self._estimates.values()]
+        return Job(influences, summarise, partial(setattr, self, "_joint"))
 
     @property
     def _unit(self) -> float:
@@ -265,9 +256,6 @@ class Gatherer:
         extent = self.answers.found(self._facts["extent"])
         largest = max(abs(extent.lowest), abs(extent.highest))
         return math.ldexp(1.0, math.frexp(largest)[1]) if 0.0 < largest < math.inf else 1.0
-
-    def _keep(self, joint: Joint) -> None:
-        self._joint = joint
 
     @cached_property
     def _estimates(self) -> dict[str, tuple[float, Influence]]:
@@ -281,10 +269,11 @@ class Gatherer:
             if name in estimates:
                 value, influence = estimates[name]
                 estimates[name] = direct[0] + value, Together((influence, direct[1]))
-        if "WIN1" in self.names and (test := residual_test(self.question)) is not None:
-            estimates["WIN1"] = test.estimate
-        if SECOND_OPINION in self.names and (values := _default_values(self.question)) is not None:
-            fit = DirectByRow(values).finish(Episodes(self.question.n), weighted=False)
+        known, default = residual_test(self.question), _default_values(self.question)
+        if known is not None and "WIN1" in self.names:
+            estimates["WIN1"] = known.estimate
+        if default is not None:
+            fit = DirectByRow(default).finish(Episodes(self.question.n), weighted=False)
             estimates[SECOND_OPINION] = fit.value, fit.influence or no_influence
         return estimates
 
@@ -314,7 +303,7 @@ class Gatherer:
             late=answers.found(self._facts["timing"]).is_late,
             lacking=self._lacking,
             extent=self._extent,
-            left_out=tuple(name for name, candidate in CANDIDATES.items() if candidate.excluded(question)),
+            left_out=self.left_out,
             influences=tuple(estimates[name][1] for name in named),
             unseen=unseen,
             rows=None if joint.rows is None else in_log_order(joint.rows)[kept],
@@ -357,7 +346,7 @@ class Gatherer:
 
     def _unseen(self) -> FloatArray | None:
         """(S, A) what pairs that were hardly seen could do, of which no influence knows, DM's included."""
-        if self.question.options.model is not None or not _has_labels(self.question):
+        if self.question.options.model is not None or "surprise" not in self._facts:
             return None
         return self.question.unseen_errors(self.answers.found(self._facts["surprise"]))
 

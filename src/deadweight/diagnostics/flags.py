@@ -1,14 +1,14 @@
-"""The flags of a row of a table: what a reader of that estimate must know.
+r"""The flags of a row of a table: what a reader of that estimate must know.
 
-Their sentences are in `deadweight.results.flags`. Flags that take sums of their own, or a standard error, are
-there only if an interval was asked for.
+Their sentences are in `deadweight.results.flags`, their thresholds in `deadweight.tools.thresholds`. Flags
+that take sums of their own, or a standard error, are there only if an interval was asked for: `watched`,
+`contents_of` and `order_job` say what these need of passes that are made anyway.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -48,11 +48,7 @@ from deadweight.tools.thresholds import (
 from deadweight.typing import FloatArray, IntArray
 from deadweight.values.equal_episodes import Copies, EpisodeContents
 
-# --------------------------------------------------------------------------------------------------------
-# Flags about weights and rewards: heavy tails, a mean that is not 1, infinite variance, late rewards.
-#
-# `watched` says what is to be summed of the log for them, in a pass that is made anyway; `weight_flags` and
-# `flags_of_full_weights` read those sums.
+# --- Weights and rewards -----------------------------------------------------------------------------------
 
 
 def watched(question: Question, plans: Iterable[Plan]) -> list[Summed]:
@@ -61,7 +57,7 @@ def watched(question: Question, plans: Iterable[Plan]) -> list[Summed]:
     found: list[Summed] = [LargestWeights(plan.weighting, question.n) for plan in weighted]
     if question.pair.pi_b is None and question.parts.has_states:
         found.append(InverseProbabilities(question.pair.n_actions))
-    if any(_is_per_decision(plan) for plan in weighted):
+    if any(plan.estimator.scheme == PER_DECISION for plan in weighted):
         found.append(RewardTiming())
     return found
 
@@ -73,7 +69,7 @@ def weight_flags(answers: Answers, plan: Plan) -> list[str]:
     question = answers.question
     answers.sum(watched(question, [plan]))
     found = _flags_of(answers, plan.weighting, plan.drop)
-    if _is_per_decision(plan) and answers.found(RewardTiming()).is_late:
+    if plan.estimator.scheme == PER_DECISION and answers.found(RewardTiming()).is_late:
         found.append("late-reward")
     if plan.weighting.drop is not None and undropped_size(answers) < FEW_EPISODES:
         found.append("low-ess-undropped")
@@ -103,35 +99,14 @@ def _flags_of(answers: Answers, weighting: Weighting, drop: Drop) -> list[str]:
     z = mean_weight_z(answers, weighting)
     if z is not None and abs(z) > FAR_FROM_ONE:
         found.append("mean-weight")
-    if _diverges(question, drop):
+    # As far as a table of states can tell.
+    by_table = drop.steps is None and question.can_solve_model and question.parts.has_states
+    if by_table and has_infinite_variance(question, drop.mask(question.pair.n_states)):
         found.append("infinite-variance")
     return found
 
 
-def _diverges(question: Question, drop: Drop) -> bool:
-    """Whether the weights have infinite variance, as far as a table of states can tell."""
-    if drop.steps is not None or not (question.can_solve_model and question.parts.has_states):
-        return False
-    return has_infinite_variance(question, drop.mask(question.pair.n_states))
-
-
-def _is_per_decision(plan: Plan) -> bool:
-    return plan.estimator.scheme == PER_DECISION
-
-
-# --------------------------------------------------------------------------------------------------------
-# Does it matter where in the log an episode stands? Neighbours that are alike, and returns that change.
-#
-# Intervals take episodes as independent and of one kind. Several of one person, one after the other, are not
-# independent: the influences of neighbouring episodes on DM are correlated then,
-#
-# .. math:: r_1 = \frac{\sum_i \phi_i \phi_{i+1}}{\sum_i \phi_i^2} > \frac{3.3}{\sqrt n}.
-#
-# Where conditions change along the log, the means of ten consecutive blocks of returns differ by more than
-# chance (an analysis of variance). Where the old policy may have changed on the way its returns may as well;
-# influences on DM, which know what was done, take their place.
-#
-# The order is that of the log. If it means nothing, there is nothing to be found.
+# --- The order of episodes ---------------------------------------------------------------------------------
 
 # Blocks whose means are compared.
 BLOCKS = 10
@@ -141,7 +116,17 @@ MOST_KEPT = 1 << 20
 
 @dataclass(frozen=True)
 class LogOrder:
-    """What the order of a log shows.
+    r"""What the order of a log shows: neighbours that are alike, and returns that change.
+
+    Intervals take episodes as independent and of one kind. Several of one person, one after the other, are
+    not independent: the influences of neighbouring episodes on DM are correlated then,
+
+    .. math:: r_1 = \frac{\sum_i \phi_i \phi_{i+1}}{\sum_i \phi_i^2} > \frac{3.3}{\sqrt n}.
+
+    Where conditions change along the log, the means of ten consecutive blocks of returns differ by more than
+    chance (an analysis of variance). Where the old policy may have changed on the way its returns may as
+    well; influences on DM, which know what was done, take their place. If the order means nothing, there is
+    nothing to be found.
 
     Attributes:
       correlation: of neighbours' influences on DM.
@@ -213,7 +198,18 @@ def order_job(answers: Answers) -> Job | None:
         return None
     influence = answers.influence(plan_of(question, MODEL.variant(), NOTHING_DROPPED))
     summarise = _InOrder(Folds.of(1, question.sizes).first, question.n, question.gamma)
-    return Job([influence], summarise, partial(_keep, question))
+
+    def keep(sums: Ordered) -> None:
+        kept = np.zeros(min(question.n, MOST_KEPT))
+        for places, values in sums.first.items:
+            kept[places] = values
+        kept -= kept.mean()
+        squares = float(kept @ kept)
+        alike = float(kept[1:] @ kept[:-1]) / squares if squares > 0.0 else 0.0
+        p_value = sums.by_block.p_value(int(_may_have_changed(question)))
+        question.sums[LogOrder] = LogOrder(alike, len(kept), p_value)
+
+    return Job([influence], summarise, keep)
 
 
 def order_flags(answers: Answers) -> list[str]:
@@ -222,19 +218,8 @@ def order_flags(answers: Answers) -> list[str]:
     return [] if found is None else found.flags
 
 
-def _keep(question: Question, found: Ordered) -> None:
-    kept = np.zeros(min(question.n, MOST_KEPT))
-    for places, values in found.first.items:
-        kept[places] = values
-    kept -= kept.mean()
-    squares = float(kept @ kept)
-    alike = float(kept[1:] @ kept[:-1]) / squares if squares > 0.0 else 0.0
-    p_value = found.by_block.p_value(int(_may_have_changed(question)))
-    question.sums[LogOrder] = LogOrder(alike, len(kept), p_value)
-
-
 def _may_have_changed(question: Question) -> bool:
-    """Whether the old policy may have changed along the log: there are several, or it looked at more."""
+    """Whether the old policy may have acted in several ways: there are several, or it looked at more."""
     return question.made_by is not None or question.sums.get(Confounding) is not None
 
 
@@ -262,8 +247,7 @@ class _InOrder:
         )
 
 
-# --------------------------------------------------------------------------------------------------------
-# Copies of episodes in the log of a question; see `deadweight.values.equal_episodes`.
+# --- Copies of episodes ------------------------------------------------------------------------------------
 
 
 def contents_of(question: Question) -> list[EpisodeContents]:
@@ -276,14 +260,14 @@ def contents_of(question: Question) -> list[EpisodeContents]:
 def copies_of(answers: Answers) -> Copies | None:
     """What is found in the sums of `contents_of`; None where they were not made."""
     question = answers.question
-    made = [one for one in contents_of(question) if one.key in question.sums]
+    made = [contents for contents in contents_of(question) if contents.key in question.sums]
     if not made:
         return None
-    habits = question.made_by is not None or question.sums.get(Confounding) is not None
+    habits = _may_have_changed(question)
     return question.made_once(Copies, lambda: made[0].finish(answers.found(made[0]), question.counts, habits))
 
 
-# --------------------------------------------------------------------------------------------------------
+# --- Rows and mixes ----------------------------------------------------------------------------------------
 
 
 def row_flags(answers: Answers, plan: Plan, bounds: Interval | None) -> list[str]:
@@ -323,7 +307,9 @@ def _log_flags(answers: Answers, plan: Plan, bounds: Interval | None, misfits: b
     if bounds is not None and not plan.estimator.is_naive:
         if question.has_mixed_worlds:
             found.append("mixed-worlds")
-        if _has_copies(answers, misfits):
+        copies = copies_of(answers)
+        # How many are equal by chance a model tells only if it fits the log.
+        if copies is not None and copies.found and (copies.real or not misfits):
             found.append("copies")
         if question.parts.has_states and is_contradicted(question):
             found.append(MISCALIBRATED)
@@ -332,12 +318,6 @@ def _log_flags(answers: Answers, plan: Plan, bounds: Interval | None, misfits: b
     if not plan.estimator.is_naive and _lacks_support(question):
         found.append("no-support")
     return found
-
-
-def _has_copies(answers: Answers, misfits: bool) -> bool:
-    """Whether episodes are copies; how many are equal by chance a model tells only if it fits the log."""
-    copies = copies_of(answers)
-    return copies is not None and copies.found and (copies.real or not misfits)
 
 
 def _interval_flags(plan: Plan, bounds: Interval) -> list[str]:
@@ -374,24 +354,21 @@ def _lacks_support(question: Question) -> bool:
     pi_e, pi_b = question.pair.pi_e, question.pair.pi_b
     if pi_e is None:
         return False
-    if pi_b is None:
-        return question.parts.has_states and (_takes_strangers(question, pi_e) or _takes_unseen(question))
-    states = ((pi_e > 0) & (pi_b == 0)).any(axis=1)
-    return bool(states.any() and (question.visits[states] > 0).any())
-
-
-def _takes_strangers(question: Question, pi_e: FloatArray) -> bool:
-    strange = pi_e[:, len(question.parts.action_labels) :].any(axis=1)
-    return bool(strange.any() and (question.visits[strange] > 0).any())
+    if pi_b is None and not question.parts.has_states:
+        return False
+    strange = pi_e[:, len(question.parts.action_labels) :] > 0 if pi_b is None else (pi_e > 0) & (pi_b == 0)
+    states = strange.any(axis=1)
+    if states.any() and (question.visits[states] > 0).any():
+        return True
+    return pi_b is None and _takes_unseen(question)
 
 
 def _takes_unseen(question: Question) -> bool:
-    if not question.facts.has_counts(question.shape):
-        return False
-    if _takes_unseen not in question.paths:
+    """Whether many choices of pi_e were never made; False where pairs have not been counted."""
+
+    def takes() -> bool:
         unseen = (question.counts.visits() == 0) & (question.visits >= OFTEN)[:, None]
         mass = np.where(unseen, question.pi_e("The support"), 0.0).sum(axis=1)
-        share = question.visits @ mass / question.visits.sum()
-        question.paths[_takes_unseen] = bool(share > UNSEEN_SHARE)
-    found: bool = question.paths[_takes_unseen]
-    return found
+        return bool(question.visits @ mass / question.visits.sum() > UNSEEN_SHARE)
+
+    return question.facts.has_counts(question.shape) and question.made_once((_takes_unseen,), takes)

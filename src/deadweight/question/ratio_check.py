@@ -68,7 +68,7 @@ def z_of(log: Trajectories, rho: FloatArray) -> float:
 
 
 def z_of_question(question: Question) -> float:
-    """The same of the two policies of a question about a log in memory."""
+    """z of the ratios of a question about a log in memory."""
     log, pair = question.parts[0], question.pair
     return z_of(log, pair.evaluation.along(log) / pair.behaviour.along(log))
 
@@ -124,8 +124,7 @@ class Stated:
         """Whether what was done contradicts it; pi_e is (S, A), None where it is not known of all actions."""
         if self.varies:
             return self._is_outbet
-        surprise = self._surprise()
-        if surprise.size and surprise.max() > np.log(2 * surprise.size / FALSE_ALARMS):
+        if _is_too_much(self._surprise()):
             return True
         by_action = bool((np.abs(self._action_z()) > MISCALIBRATED).any())
         return by_action or (pi_e is not None and abs(self._ratio_z(pi_e)) > MISCALIBRATED)
@@ -144,8 +143,7 @@ class Stated:
         visits, lost = self.taken.sum(axis=1)[:, None], np.log1p(-np.array(BETS))[:, None, None]
         by_pair = self.won + visits * lost  # (bets, S, A)
         for bets in (by_pair, by_pair.sum(axis=1)):
-            best = np.logaddexp.reduce(bets, axis=0) - math.log(len(BETS))
-            if best.size and best.max() > math.log(2 * best.size / FALSE_ALARMS):
+            if _is_too_much(np.logaddexp.reduce(bets, axis=0) - math.log(len(BETS))):
                 return True
         return False
 
@@ -198,6 +196,11 @@ class Stated:
         # Where probabilities are known of logged actions only, they need not sum to 1.
         variance = self.chi_squares(pi_e).sum(axis=1, keepdims=True)
         return squares * divide(1.0 + variance, squares.sum(axis=1, keepdims=True))
+
+
+def _is_too_much(logs: FloatArray) -> bool:
+    """Whether any of several -log chances (or logs of what fair bets won) is too large for so many tests."""
+    return bool(logs.size and logs.max() > math.log(2 * logs.size / FALSE_ALARMS))
 
 
 def ratio_flags(question: Question) -> tuple[str, ...]:

@@ -12,12 +12,20 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from deadweight.answers.blend import episodes_needed, judge, more_episodes, rests_on_weights
+from deadweight.answers.candidates import CROSS_FITTED, WITHOUT_MODEL, WORDS
 from deadweight.answers.student_t import t_error
 from deadweight.results.estimate import Blend, Estimate
 from deadweight.results.evaluation import Verdict, headline_of
 from deadweight.results.flags import FIRST, GRAVE, LEADING, WITHHOLDING, advice, doubts_of, remark
-from deadweight.tools.thresholds import FAR_FROM_ONE, FEW_EPISODES, ROUNDING
+from deadweight.tools.arithmetic import two_digits
+from deadweight.tools.thresholds import (
+    FAR_FROM_ONE,
+    FEW_EPISODES,
+    MOST_TIMES,
+    ROUNDING,
+    SMALL_SHARE,
+    WORTH_A_WORD,
+)
 
 OF_BLEND = "contradicted"
 """The flag that a blend's own reasons explain, with numbers."""
@@ -26,6 +34,13 @@ FEW_WITHOUT_MODEL = (
     "concluded."
 )
 MORE_ALIKE = "Log more episodes, best with an old policy that acts more like the new one."
+NO_DIFFERENCE = "The log shows no difference at all: see whether what the policies differ in occurs in it."
+OTHERS_FIRST = (
+    "More episodes alone would not settle it: what dropping states may cost, or the distance between "
+    "weights and model, is larger than the difference. Look at other estimates, BLEND first."
+)
+# What the interval of a blend may allow for, beside estimates that contradict.
+MISSING, SPARSE = "missing weight", "sparse log"
 STANDS = (
     "The answer stands with all of this allowed for; it would be surer if it were known why estimates differ."
 )
@@ -84,7 +99,9 @@ def _by_numbers(estimate: Estimate, baseline: Estimate | float) -> Verdict:
     if answer == "cannot tell":
         rounded = "" if lower <= 0.0 <= upper else ", up to rounding"
         reasons.append(f"The range includes zero{rounded}.")
-    step = _next_step(estimate, answer, seen, (lower, upper))
+    blocked = NO_DIFFERENCE if seen == 0.0 else OTHERS_FIRST
+    half, fixed = (upper - lower) / 2, estimate.bias_allowance or 0.0
+    step = _next_step(answer, seen, half, fixed, estimate.n_episodes, blocked)
     return Verdict(answer, tuple(reasons), centre - value, (lower, upper), next_step=step)
 
 
@@ -93,24 +110,29 @@ def _untold(why: str, step: str) -> Verdict:
     return Verdict("cannot tell", (why,), math.nan, (-math.inf, math.inf), next_step=step)
 
 
-def _next_step(estimate: Estimate, answer: str, difference: float, ends: tuple[float, float]) -> str:
-    """What would settle the question that an estimate with sound weights leaves open."""
-    n = estimate.n_episodes
+def _next_step(answer: str, difference: float, half: float, fixed: float, n: int, blocked: str) -> str:
+    """What would settle the question.
+
+    The part of the half-width that is `fixed` does not shrink with more episodes; where it is larger than the
+    difference no number of them will do, and `blocked` says what else.
+    """
     if answer != "cannot tell":
         return f"No more episodes are needed: {n:,} are enough for this answer."
-    half = (ends[1] - ends[0]) / 2
     if not math.isfinite(half):
         return "Log more episodes: too few carry any information to say how many are needed."
-    fixed = estimate.bias_allowance or 0.0
-    needed = episodes_needed(difference, half, fixed, n)
-    if difference == 0.0 or (needed is None and fixed == 0.0):
-        return "The log shows no difference at all: see whether what the policies differ in occurs in it."
-    if needed is None:
+    room = abs(difference) - fixed
+    if room <= 0:
+        return blocked
+    needed = math.ceil(n * ((half - fixed) / room) ** 2)
+    if needed > MOST_TIMES * n:
         return (
-            "More episodes alone would not settle it: what dropping states may cost, or the distance between "
-            "weights and model, is larger than the difference. Look at other estimates, BLEND first."
+            "What the log shows of a difference is far smaller than what it leaves open: no log of its kind "
+            "and of reasonable size would settle it."
         )
-    return more_episodes(needed, n)
+    return (
+        f"About {two_digits(int(needed)):,} episodes of the same kind would settle it, if the difference is "
+        "what it seems."
+    )
 
 
 def _mending(estimate: Estimate) -> str:
@@ -132,10 +154,121 @@ def _of_blend(estimate: Estimate, blend: Blend, baseline: Estimate | float) -> V
     known = not isinstance(baseline, Estimate)
     value = baseline.value if isinstance(baseline, Estimate) else float(baseline)
     found = judge(blend, value, estimate.n_episodes, known, estimate.level)
-    if "low-ess-undropped" not in estimate.flags or not rests_on_weights(blend):
+    if "low-ess-undropped" not in estimate.flags or not set(blend.shares) <= set(WITHOUT_MODEL):
         return found
     weak = (*found.reasons[:2], FEW_WITHOUT_MODEL)
     return replace(found, answer="cannot tell", reasons=weak, sound=False, next_step=MORE_ALIKE)
+
+
+def judge(blend: Blend, baseline: float, n: int, known: bool, level: float = 0.95) -> Verdict:
+    """Compare a blend with the mean return of its own log, or with a known value.
+
+    Args:
+      blend: the mix.
+      baseline: what to compare with.
+      n: episodes of the log.
+      known: the baseline is a number, and not the mean return of these episodes.
+      level: of confidence, for the words.
+    """
+    below, above = blend.half_widths if known else blend.baseline_half_widths
+    difference = blend.value - baseline
+    ends = difference - below, difference + above
+    slack = ROUNDING * max(abs(blend.value), abs(baseline))
+    answer = "better" if ends[0] > slack else "worse" if ends[1] < -slack else "cannot tell"
+    name = "the baseline" if known else "the old policy"
+    numbers = (
+        f"BLEND puts the new policy at {blend.value:.4g} against {baseline:.4g} for {name}: a difference of "
+        f"{difference:+.4g}, {_range(*ends)} with {level:.0%} confidence."
+    )
+    reasons = [numbers, _composition(blend), *_unseen_error(blend)]
+    if blend.contradiction > WORTH_A_WORD * blend.half_width:
+        reasons.append(objection(blend))
+    if blend.against is not None and difference_of(blend) not in reasons:
+        reasons.append(difference_of(blend))
+    if answer == "cannot tell":
+        reasons.append("The range includes zero.")
+    half = below if difference > 0 else above
+    step = _next_step(answer, difference, half, blend.contradiction, n, _blocked(difference, blend))
+    return Verdict(answer, tuple(reasons), difference, ends, next_step=step)
+
+
+def _composition(blend: Blend) -> str:
+    """What the blend is made of, the largest share first."""
+    parts = sorted(((share, name) for name, share in blend.shares.items()), reverse=True)
+    named = [f"{share:.0%} {name} ({WORDS[name]})" for share, name in parts if share >= SMALL_SHARE]
+    return f"It is made of {', '.join(named)}."
+
+
+def _unseen_error(blend: Blend) -> list[str]:
+    """How much of it rests on the model alone, and how wrong that may be without anybody seeing it."""
+    share = blend.shares.get("DM", 0.0)
+    if share < SMALL_SHARE:
+        return []
+    if not math.isfinite(blend.undetectable):
+        return ["It rests on the fitted model alone, and nothing in the log can show whether that is wrong."]
+    return [
+        f"It rests on the fitted model for {share:.0%}, and the log could not show an error of that model "
+        f"below {blend.undetectable:.2g}."
+    ]
+
+
+def objection(blend: Blend) -> str:
+    """What the interval allows for most, and how much that is."""
+    allowed = f"and the interval allows {blend.contradiction:.4g} for that."
+    cause = _cause(blend)
+    if cause == MISSING:
+        return (
+            "Episodes that the new policy would often have are missing in the log: the weights of those that "
+            f"it has add up to too little, {allowed}"
+        )
+    if cause == SPARSE:
+        return (
+            "The log is sparse: estimates that have seen their own episodes may share a bias of about "
+            f"{blend.contradiction:.4g}, and the interval allows for it."
+        )
+    if cause == blend.against:
+        return difference_of(blend)
+    if cause == "LIN":
+        return f"{cause} ({WORDS[cause]}) is not sure by itself whether the new policy is better, {allowed}"
+    return f"{cause} ({WORDS[cause]}) says something else, {allowed}"
+
+
+def _cause(blend: Blend) -> str:
+    """What the interval allows for most: `MISSING` weight, a `SPARSE` log, or the name of an estimate."""
+    if 0 < blend.missing >= blend.contradiction:
+        return MISSING
+    if blend.shared_bias >= blend.contradiction:
+        return SPARSE
+    farthest = max(blend.parts, key=lambda part: part.beyond).name
+    return SPARSE if farthest == CROSS_FITTED != blend.against else farthest
+
+
+def difference_of(blend: Blend) -> str:
+    """How far the estimate that differs most lies from the blend."""
+    assert blend.against is not None
+    beyond = next((part.beyond for part in blend.parts if part.name == blend.against), blend.contradiction)
+    return (
+        f"{blend.against} ({WORDS[blend.against]}) differs from it by more than noise explains, "
+        f"and the interval allows {beyond:.4g} for that."
+    )
+
+
+def _blocked(difference: float, blend: Blend) -> str:
+    """What to do where no number of episodes would do: the least that is in the way, or something to fix."""
+    cause = _cause(blend)
+    if difference == 0.0 == blend.contradiction:
+        return NO_DIFFERENCE
+    if cause == MISSING:
+        return MORE_ALIKE
+    if cause == SPARSE:
+        return "Log more episodes: the model has not seen enough to say how many."
+    if cause == "LIN" != blend.against:
+        return "Log more episodes: what weights say of the direction is no more than noise so far."
+    return (
+        f"More episodes alone would not settle it: {cause} contradicts the other estimates. See first "
+        "whether the states show everything that rewards and transitions depend on, and whether the logged "
+        "probabilities are right."
+    )
 
 
 def _doubted_by_flags(estimate: Estimate, found: Verdict) -> Verdict:
