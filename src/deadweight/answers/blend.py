@@ -1,39 +1,22 @@
 r"""BLEND: several estimates of one value as one, with an interval that allows for their contradictions.
 
-`Mixture` is arithmetic on what `deadweight.answers.candidates` collects, and `blend_estimate` makes a row of a
-table of it. Estimates go from the one that assumes least to the one that varies least. Each next one is
-mixed in by the share that minimises the error of the mix, where b is its bias:
+`Mixture` is arithmetic on what `deadweight.answers.candidates` collects, and `blend_estimate` makes a row of
+a table of it; docs/headline.md says why. Estimates go from the one that assumes least to the one that varies
+least. Each next one is mixed in by the share that minimises the error of the mix, where b is its bias:
 
 .. math:: X \leftarrow a X + (1 - a) \theta_j, \qquad
    a = \frac{S_{jj} - S_{Xj} + b^2}{S_{XX} + S_{jj} - 2 S_{Xj} + b^2}
 
-Standard errors from few effective episodes are too small, and the more so where the weights are skewed: the
-variance of what weights add to the model is multiplied by 1 + 12 / ESS. An estimate that differs from the
-mix, or from any that assumes less, by more than three standard errors is biased by all of the difference.
-Once the model itself is found wrong in this way, those that lean on it in part have lost their credit: for
-them one and a half standard errors do, and what is beyond counts.
-
-The half-width allows for noise on both sides, or for the contradiction E and noise on one side (a bias goes
-one way only), whichever is more:
+The variance of what weights add to the model is multiplied by 1 + 12 / ESS, since few effective episodes do
+not show what they could. An estimate that differs from the mix, or from any that assumes less, by more than
+three standard errors is biased by all of the difference; once the model itself is found wrong in this way,
+one and a half do for those that lean on it in part, and what is beyond counts. The half-width allows for
+noise on both sides, or for the contradiction E and noise on one side (a bias goes one way only):
 
 .. math:: h = \max(2.5 \, s, \; 2.1 \, s + E), \qquad s^2 = \mathrm{Var}(X) + v_u
 
-with v_u for what the model hardly saw. E is the most by which any of the estimates differs from the mix
-beyond noise (half of it for what leans on a model that is shown to be wrong), or the bias that those share
-which saw their own episodes, as leaving out folds shows. All of the distance counts, noise or not, to
-cross-fitted WDR in a sparse log, since it does not share that bias; and to LIN unless it says by itself, by
-one standard error, on which side of the mean return the new policy lies: no verdict goes against LIN. A model
-that does not fit the log leaves weights alone, and then E is what episodes may hold that the log does not
-have: where weights of mean 1 add up to less, that share of the range of returns.
-
-Where a few episodes count for far more than the rest, the mean of a log is too small, and so is its standard
-error, whenever one of them is missing. s is then larger on the side where they are missing, by the factor of
-the transformation that takes the skewness away (Hall, 1992, On the removal of skewness by transformation):
-with skewness g and u = g / sqrt(n)
-
-.. math:: T(z) = \frac3u \left[ \left( 1 + u z - \frac{u^2}{6} \right)^{1/3} - 1 \right]
-
-takes the place of z. Thresholds, and what set them, are in `deadweight.tools.thresholds`.
+with v_u for what the model hardly saw, and E the most of what `Mixture.parts` allow, of the bias that leaving
+out folds shows, and, where weights alone are left, of what episodes may hold that the log does not have.
 """
 
 from __future__ import annotations
@@ -66,22 +49,7 @@ from deadweight.question.question import Question
 from deadweight.results.estimate import Blend, Estimate, Interval, Part
 from deadweight.results.saved import ABSENT
 from deadweight.sums.blocks import Block
-from deadweight.tools.thresholds import (
-    BACKED,
-    BIASED,
-    CONTRADICTING,
-    MUCH,
-    ROUNDING,
-    SHARED,
-    SHOWN_WRONG,
-    SKEWED,
-    SPARSE_BIAS,
-    SPARSE_UNSEEN,
-    SUSPECTED,
-    TWICE,
-    WIDTH,
-    WORTH_A_WORD,
-)
+from deadweight.tools import thresholds
 from deadweight.typing import FloatArray
 
 # Two estimates whose difference has no more than this share of their variances are the same.
@@ -118,7 +86,7 @@ class Mixture:
         change = np.eye(len(names))
         for place, name in enumerate(names):
             if CANDIDATES[name].products:
-                change[place, place] = math.sqrt(1.0 + TWICE / max(sizes[place], 1.0))
+                change[place, place] = math.sqrt(1.0 + thresholds.TWICE / max(sizes[place], 1.0))
                 change[place, names.index("DM")] = 1.0 - change[place, place]
         widened: FloatArray = change @ self.candidates.covariance @ change.T
         return widened
@@ -130,13 +98,13 @@ class Mixture:
     def apart(self, difference: FloatArray) -> float:
         """How far two mixes lie from each other; less than rounding is nothing."""
         distance = abs(float(difference @ self.candidates.values))
-        rounding = ROUNDING * float(np.abs(difference) @ np.abs(self.candidates.values))
+        rounding = thresholds.ROUNDING * float(np.abs(difference) @ np.abs(self.candidates.values))
         return distance if distance > rounding else 0.0
 
     def shows_wrong(self, name: str, other: str) -> bool:
         """Whether two estimates differ so much that one of them must be biased."""
         difference = self.unit[name] - self.unit[other]
-        return self.apart(difference) > BIASED * math.sqrt(self.variance(difference))
+        return self.apart(difference) > thresholds.BIASED * math.sqrt(self.variance(difference))
 
     @cached_property
     def model_is_wrong(self) -> bool:
@@ -165,12 +133,14 @@ class Mixture:
     def _squared_bias(self, mix: FloatArray, name: str) -> float:
         """Of an estimate, as the mix so far and every estimate before it show."""
         before = [mix, *(self.unit[earlier] for earlier in self.order[: self.order.index(name)])]
-        squares = [(SHARED * self.candidates.shared_bias) ** 2 if self.order[0] == CROSS_FITTED else 0.0]
+        squares = [
+            (thresholds.SHARED * self.candidates.shared_bias) ** 2 if self.order[0] == CROSS_FITTED else 0.0
+        ]
         for difference in (self.unit[name] - earlier for earlier in before):
             squared, variance = self.apart(difference) ** 2, self.variance(difference)
             if self.model_is_wrong and name != "DM":
-                squares.append(squared - SUSPECTED**2 * variance)
-            elif squared > BIASED**2 * variance:
+                squares.append(squared - thresholds.SUSPECTED**2 * variance)
+            elif squared > thresholds.BIASED**2 * variance:
                 squares.append(squared)
         return max(squares)
 
@@ -197,26 +167,31 @@ class Mixture:
         if self.by_weights:
             return False
         bias, unseen = abs(self.candidates.shared_bias), math.sqrt(self.candidates.unseen_variance)
-        return bias > SPARSE_BIAS * self.std_error or unseen > SPARSE_UNSEEN * self.std_error
+        return (
+            bias > thresholds.SPARSE_BIAS * self.std_error
+            or unseen > thresholds.SPARSE_UNSEEN * self.std_error
+        )
 
     @property
     def undetectable(self) -> float:
         """The largest error of the model that the estimate which assumes least would not show."""
         if self.order[0] == "DM":
             return math.inf
-        return BIASED * math.sqrt(self.variance(self.unit[self.order[0]] - self.unit["DM"]))
+        return thresholds.BIASED * math.sqrt(self.variance(self.unit[self.order[0]] - self.unit["DM"]))
 
     def beyond_noise(self, name: str) -> float:
         """By how much an estimate differs from the mix beyond noise."""
         difference = self.mix - self.unit[name]
-        return max(self.apart(difference) - CONTRADICTING * math.sqrt(self.variance(difference)), 0.0)
+        return max(
+            self.apart(difference) - thresholds.CONTRADICTING * math.sqrt(self.variance(difference)), 0.0
+        )
 
     @property
     def is_backed(self) -> bool:
         """Whether LIN says by itself on which side of the mean return the mix lies."""
         linear, mixed = (vector - self.unit[BASELINE] for vector in (self.unit["LIN"], self.mix))
         distance, side = (float(vector @ self.candidates.values) for vector in (linear, mixed))
-        return bool(np.sign(side) * distance > BACKED * math.sqrt(self.variance(linear)))
+        return bool(np.sign(side) * distance > thresholds.BACKED * math.sqrt(self.variance(linear)))
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -240,7 +215,9 @@ class Mixture:
         beyond = self.apart(self.mix - self.unit[name]) if whole else self.beyond_noise(name)
         leans = CANDIDATES[name].leans
         doubted = leans == "wholly" or (leans == "partly" and self.order[0] == CROSS_FITTED)
-        return beyond * SHOWN_WRONG if doubted and self.shows_wrong(self.order[0], name) else beyond
+        return (
+            beyond * thresholds.SHOWN_WRONG if doubted and self.shows_wrong(self.order[0], name) else beyond
+        )
 
     def at(self, level: float) -> Blend:
         """The mix with the widths of this level."""
@@ -280,7 +257,7 @@ class Mixture:
         if self.by_weights:  # one number has one interval: never surer than its own row
             size = float(candidates.sizes[candidates.names.index(self.order[0])])
             row = t_error(error, size, level) + max(contradiction, candidates.row_distance)
-        skewed = abs(self.skewness) > SKEWED
+        skewed = abs(self.skewness) > thresholds.SKEWED
         sides = skew_factors(self.skewness, candidates.n, level) if skewed else (1.0, 1.0)
         below, above = (max(half_width(error * side, contradiction, level), row) for side in sides)
         return below if math.isfinite(below) else math.inf, above if math.isfinite(above) else math.inf
@@ -301,12 +278,19 @@ def half_width(std_error: float, bias: float, level: float = 0.95) -> float:
     from scipy.special import ndtri
 
     both, one = float(ndtri(0.5 + level / 2)), max(float(ndtri(level)), 0.0)
-    noise = WIDTH / NORMAL * std_error
+    noise = thresholds.WIDTH / NORMAL * std_error
     return max(both * noise, one * noise + bias)
 
 
 def skew_factors(skewness: float, n: int, level: float = 0.95) -> tuple[float, float]:
-    """By how much an interval is wider below and above its centre, at least 1 (Hall, 1992).
+    r"""By how much an interval is wider below and above its centre, at least 1.
+
+    Where a few episodes count for far more than the rest, the mean of a log is too small, and so is its
+    standard error, whenever one of them is missing. With skewness g and u = g / sqrt(n) the transformation
+    that takes the skewness away puts another number in place of z (Hall, 1992, On the removal of skewness by
+    transformation):
+
+    .. math:: T(z) = \frac3u \left[ \left( 1 + u z - \frac{u^2}{6} \right)^{1/3} - 1 \right]
 
     >>> [round(side, 2) for side in skew_factors(6.0, 300)], skew_factors(-6.0, 300)[1]
     ([1.0, 1.46], 1.0)
@@ -356,8 +340,8 @@ def blend_estimate(
     marks = {
         "model-misfit": misfits,
         "confounded-model": confounded,
-        "missing-weight": blend.missing > MUCH * blend.half_width,
-        "heavy-reward": max(blend.skewed) > WORTH_A_WORD * blend.half_width,
+        "missing-weight": blend.missing > thresholds.MUCH * blend.half_width,
+        "heavy-reward": max(blend.skewed) > thresholds.WORTH_A_WORD * blend.half_width,
         "contradicted": blend.against is not None,
     }
     return Estimate(

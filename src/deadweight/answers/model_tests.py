@@ -30,16 +30,8 @@ from deadweight.sums.blocks import Block, ByFold, Field, Folds, Table, powers
 from deadweight.sums.reduction import in_log_order, numbered, reduce_log
 from deadweight.sums.summaries import Moments, RowMoments, Total
 from deadweight.sums.weighting import Weighting
+from deadweight.tools import thresholds
 from deadweight.tools.arithmetic import divide, sums_by
-from deadweight.tools.thresholds import (
-    LEAST_ERROR,
-    MISFIT,
-    NEXT_TO_NOTHING,
-    RESIDUAL,
-    ROUNDING,
-    SURE_OF_MEMORY,
-    TELLS_PAY,
-)
 from deadweight.typing import FloatArray, IntArray
 from deadweight.values.crossfit import FOLDS
 from deadweight.values.model import Counts, mdp_from_counts
@@ -86,7 +78,7 @@ class Misfit:
         """Whether the model does not fit; with few episodes by the equal of the threshold in Student's t."""
         from scipy.special import ndtr, stdtrit
 
-        return self.n > 1 and abs(self.z) > float(stdtrit(self.n - 1, ndtr(MISFIT)))
+        return self.n > 1 and abs(self.z) > float(stdtrit(self.n - 1, ndtr(thresholds.MISFIT)))
 
     @property
     def size(self) -> float:
@@ -126,10 +118,10 @@ class ModelCheck:
         """The finding from these moments of the whole log."""
         gap = self.fit.value - returns.mean
         size = max(abs(returns.mean), returns.std_error * math.sqrt(self.n) if self.n > 1 else 0.0)
-        if abs(gap) <= ROUNDING * size:
+        if abs(gap) <= thresholds.ROUNDING * size:
             z = 0.0
         else:
-            error = max(difference.std_error, LEAST_ERROR * returns.std_error)
+            error = max(difference.std_error, thresholds.LEAST_ERROR * returns.std_error)
             z = gap / error if error else math.copysign(math.inf, gap)
         return Misfit(self.fit.value, returns.mean, z, self.n, self.steps)
 
@@ -338,7 +330,7 @@ class ResidualTest:
     @property
     def fits(self) -> bool:
         """Whether none of the four speaks against the values."""
-        return bool((np.abs(self.z) <= RESIDUAL).all())
+        return bool((np.abs(self.z) <= thresholds.RESIDUAL).all())
 
     @property
     def estimate(self) -> tuple[float, Influence]:
@@ -371,7 +363,7 @@ def _residual_test(question: Question) -> ResidualTest:
     residuals = TableResiduals(model_steps(question)) if values is None else RowResiduals.of(question)
     summarise = partial(_residual_sums, residuals, values is not None)
     moments, *corrections = reduce_log(question.parts, summarise, question.workers)
-    rounding = ROUNDING * (1.0 + float(np.abs(question.values.q.values).max()))
+    rounding = thresholds.ROUNDING * (1.0 + float(np.abs(question.values.q.values).max()))
     one_step = None if values is None else values.start + in_log_order(corrections[0])
     return ResidualTest(moments, rounding, one_step)
 
@@ -482,7 +474,7 @@ def memory(counts: Counts) -> tuple[float, float]:
 def is_forgetful(counts: Counts) -> bool:
     """Whether labels surely tell nothing of what follows them; a short log leaves that open."""
     share, error = memory(counts)
-    return share + SURE_OF_MEMORY * error < NEXT_TO_NOTHING
+    return share + thresholds.SURE_OF_MEMORY * error < thresholds.NEXT_TO_NOTHING
 
 
 def pay(counts: Counts, without: Sequence[Counts]) -> float:
@@ -528,7 +520,7 @@ def labels_are_noise(question: Question) -> bool:
         if not is_forgetful(question.counts):
             return False
         without = question.facts.counts_without(FOLDS, question.shape)[1]
-        return pay(question.counts, without) < TELLS_PAY
+        return pay(question.counts, without) < thresholds.TELLS_PAY
 
     if question.options.model is not None or question.n < FOLDS:
         return False

@@ -34,17 +34,9 @@ from deadweight.question.question import MOST_VALUES, Question, Values
 from deadweight.sums.blocks import Block, Field, Logged
 from deadweight.sums.old_policies import SAME, Confounding, slope_sums
 from deadweight.sums.summaries import KeyedSums, Total
+from deadweight.tools import thresholds
 from deadweight.tools.arithmetic import divide
 from deadweight.tools.progress import unforeseen_passes
-from deadweight.tools.thresholds import (
-    CONTRADICTED,
-    ENOUGH_UNPROVEN,
-    FEW_EPISODES,
-    LEAST_Z,
-    SURE_BY_FIT,
-    SURE_BY_NOISE,
-    TELLS_PAY,
-)
 from deadweight.typing import FloatArray
 from deadweight.values.crossfit import FOLDS
 
@@ -59,7 +51,7 @@ def is_proven(question: Question) -> bool:
     if question.row_values is None:
         return not labels_are_noise(question) if given is None else given.fits
     checks = row_checks_of(question)
-    return checks.z >= LEAST_Z if given is None else given.fits and checks.is_sure
+    return checks.z >= thresholds.LEAST_Z if given is None else given.fits and checks.is_sure
 
 
 def calibration_z(question: Question, q: Field) -> float:
@@ -127,7 +119,7 @@ class CrossChecks:
     @property
     def anchored(self) -> bool:
         """Whether enough effective episodes carry the undropped estimate."""
-        return self.ess >= FEW_EPISODES
+        return self.ess >= thresholds.FEW_EPISODES
 
     @property
     def believed(self) -> tuple[float, ...]:
@@ -135,7 +127,11 @@ class CrossChecks:
 
         With few effective episodes its standard error says little, and it contradicts only from far away.
         """
-        reach = CONTRADICTED * self.std_error * max(1.0, FEW_EPISODES / max(self.ess, 1.0)) ** 2
+        reach = (
+            thresholds.CONTRADICTED
+            * self.std_error
+            * max(1.0, thresholds.FEW_EPISODES / max(self.ess, 1.0)) ** 2
+        )
         return tuple(value for value in self.windowed if abs(value - self.undropped) <= reach)
 
 
@@ -178,15 +174,15 @@ class CrossCheckPasses:
         by_model = answers.fit(direct).value
         moved = [one.family.finish(answers.found(one), weighted=True).value for one in self._windows]
         ess, z = answers.ess(robust) or 0.0, self._calibration.z
-        meaningless = z < TELLS_PAY and labels_are_noise(self.question)
-        proven = z >= LEAST_Z and not meaningless
+        meaningless = z < thresholds.TELLS_PAY and labels_are_noise(self.question)
+        proven = z >= thresholds.LEAST_Z and not meaningless
         return CrossChecks(
             answers.fit(robust).value,
             answers.std_error(robust),
             ess,
             tuple(by_model + value for value in moved),
             proven=proven,
-            allows=proven or (ess >= ENOUGH_UNPROVEN and not meaningless),
+            allows=proven or (ess >= thresholds.ENOUGH_UNPROVEN and not meaningless),
             meaningless=meaningless,
         )
 
@@ -262,12 +258,12 @@ class RowChecks:
     @property
     def is_sure(self) -> bool:
         """Whether values go with what was earned beyond doubt."""
-        return self._passes(*SURE_BY_FIT)
+        return self._passes(*thresholds.SURE_BY_FIT)
 
     @property
     def allows(self) -> bool:
         """Whether anything may be dropped by this model."""
-        return self.is_sure or self._passes(*SURE_BY_NOISE)
+        return self.is_sure or self._passes(*thresholds.SURE_BY_NOISE)
 
     def _passes(self, most: float, least: float) -> bool:
         return self.ratio < most and self.z > least

@@ -31,20 +31,8 @@ from deadweight.sums.ends import RewardTiming
 from deadweight.sums.old_policies import Confounding
 from deadweight.sums.summaries import Pieces
 from deadweight.sums.weighting import Weighting
+from deadweight.tools import thresholds
 from deadweight.tools.arithmetic import divide, sums_by
-from deadweight.tools.thresholds import (
-    ALIKE,
-    DRIFT,
-    FAR_FROM_ONE,
-    FEW_EPISODES,
-    FEWEST,
-    HALF,
-    NEARLY_ALL,
-    OFTEN,
-    ROUNDING,
-    SMALL_SHARE,
-    UNSEEN_SHARE,
-)
 from deadweight.typing import FloatArray, IntArray
 from deadweight.values.equal_episodes import Copies, EpisodeContents
 
@@ -71,7 +59,7 @@ def weight_flags(answers: Answers, plan: Plan) -> list[str]:
     found = _flags_of(answers, plan.weighting, plan.drop)
     if plan.estimator.scheme == PER_DECISION and answers.found(RewardTiming()).is_late:
         found.append("late-reward")
-    if plan.weighting.drop is not None and undropped_size(answers) < FEW_EPISODES:
+    if plan.weighting.drop is not None and undropped_size(answers) < thresholds.FEW_EPISODES:
         found.append("low-ess-undropped")
     return found
 
@@ -80,8 +68,8 @@ def flags_of_full_weights(answers: Answers, shares: Mapping[str, float]) -> list
     """Flags of a mix: those of the full weights where they have a share in it."""
     share = sum(shares.get(name, 0.0) for name in WHOLE_WEIGHTS)
     weighting = NOTHING_DROPPED.weighting(answers.question.pair)
-    found = _flags_of(answers, weighting, NOTHING_DROPPED) if share >= SMALL_SHARE else []
-    return [*found, "low-ess-undropped"] if undropped_size(answers) < FEW_EPISODES else found
+    found = _flags_of(answers, weighting, NOTHING_DROPPED) if share >= thresholds.SMALL_SHARE else []
+    return [*found, "low-ess-undropped"] if undropped_size(answers) < thresholds.FEW_EPISODES else found
 
 
 def undropped_size(answers: Answers) -> float:
@@ -97,7 +85,7 @@ def _flags_of(answers: Answers, weighting: Weighting, drop: Drop) -> list[str]:
     if answers.found(largest).is_heavy:
         found.append("heavy-tail")
     z = mean_weight_z(answers, weighting)
-    if z is not None and abs(z) > FAR_FROM_ONE:
+    if z is not None and abs(z) > thresholds.FAR_FROM_ONE:
         found.append("mean-weight")
     # As far as a table of states can tell.
     by_table = drop.steps is None and question.can_solve_model and question.parts.has_states
@@ -141,8 +129,8 @@ class LogOrder:
     @property
     def flags(self) -> list[str]:
         """What must be said of it."""
-        alike = self.kept >= FEWEST and self.correlation > ALIKE / np.sqrt(self.kept)
-        marks = {"maybe-clustered": alike, "drift": self.p_value < DRIFT}
+        alike = self.kept >= thresholds.FEWEST and self.correlation > thresholds.ALIKE / np.sqrt(self.kept)
+        marks = {"maybe-clustered": alike, "drift": self.p_value < thresholds.DRIFT}
         return [flag for flag, found in marks.items() if found]
 
 
@@ -194,7 +182,7 @@ class Ordered:
 def order_job(answers: Answers) -> Job | None:
     """What is to be done in a second pass; None where it has been done, or there are too few episodes."""
     question = answers.question
-    if LogOrder in question.sums or question.n < FEWEST:
+    if LogOrder in question.sums or question.n < thresholds.FEWEST:
         return None
     influence = answers.influence(plan_of(question, MODEL.variant(), NOTHING_DROPPED))
     summarise = _InOrder(Folds.of(1, question.sizes).first, question.n, question.gamma)
@@ -274,9 +262,9 @@ def row_flags(answers: Answers, plan: Plan, bounds: Interval | None) -> list[str
     """Of an estimate with its interval, in the order of what they are about: log, weights, drop, model."""
     found = _log_flags(answers, plan, bounds, answers.model_misfits)
     ess, share = answers.ess(plan), answers.dropped_share(plan)
-    if ess is not None and ess < FEW_EPISODES:
+    if ess is not None and ess < thresholds.FEW_EPISODES:
         found.append("low-ess")
-    if plan.estimator.is_state_based and share >= NEARLY_ALL:
+    if plan.estimator.is_state_based and share >= thresholds.NEARLY_ALL:
         found.append("all-dropped")
     if plan.estimator.is_state_based and share == 0.0:
         found.append("none-dropped")
@@ -294,7 +282,7 @@ def mix_flags(answers: Answers, plan: Plan, mix: Estimate) -> list[str]:
         return found
     unproven = [] if is_proven(plan.question) else ["model-unproven"]
     by_model = sum(share for name, share in shares.items() if name not in WITHOUT_MODEL)
-    fitted = _flags_of_fit(plan.question) if by_model >= HALF else []
+    fitted = _flags_of_fit(plan.question) if by_model >= thresholds.HALF else []
     return [*found, *flags_of_full_weights(answers, shares), *unproven, *fitted, *order_flags(answers)]
 
 
@@ -326,7 +314,7 @@ def _interval_flags(plan: Plan, bounds: Interval) -> list[str]:
         return []
     if not plan.counterparts:
         return ["unchecked"]
-    rounding = ROUNDING * abs(bounds.centre)
+    rounding = thresholds.ROUNDING * abs(bounds.centre)
     return ["contradicted"] if (bounds.disagreement or 0.0) > bounds.sampling_error + rounding else []
 
 
@@ -367,8 +355,8 @@ def _takes_unseen(question: Question) -> bool:
     """Whether many choices of pi_e were never made; False where pairs have not been counted."""
 
     def takes() -> bool:
-        unseen = (question.counts.visits() == 0) & (question.visits >= OFTEN)[:, None]
+        unseen = (question.counts.visits() == 0) & (question.visits >= thresholds.OFTEN)[:, None]
         mass = np.where(unseen, question.pi_e("The support"), 0.0).sum(axis=1)
-        return bool(question.visits @ mass / question.visits.sum() > UNSEEN_SHARE)
+        return bool(question.visits @ mass / question.visits.sum() > thresholds.UNSEEN_SHARE)
 
     return question.facts.has_counts(question.shape) and question.made_once((_takes_unseen,), takes)

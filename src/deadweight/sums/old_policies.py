@@ -219,7 +219,7 @@ def _apart(sums: KeyedSums, count: int, extent: Extent) -> FloatArray:
     return divide(sums_by(member, beyond, count), error)
 
 
-# --- Slopes of what followed by the logged probability -------------------------------------------------------
+# --- Slopes of what followed by the logged probability ------------------------------------------------------
 #
 # What is regressed on what is said in `deadweight.answers.trust`, for an evaluation, and in
 # `deadweight.io.doctor_policies`, where there is no new policy yet.

@@ -61,8 +61,7 @@ MISFIT = 4.0
 """Standard errors between the model's value of the old policy and the mean return: `model-misfit`. Set by
 `study ends`"""
 LEAST_ERROR = 0.1
-"""Of the standard error of the mean return: that difference is taken to have no smaller one. Set by `study
-ends`"""
+"""Of the standard error of the mean return: that difference is taken to have no smaller one. Set by a convention"""
 RESIDUAL = 3.0
 """Standard errors of mean Bellman residuals of given values from 0: `model-unproven`. Set by a
 convention"""
@@ -76,9 +75,9 @@ ENOUGH_UNPROVEN = 30.0
 """Effective episodes hold a drop without such a proof. Set by `study automatic`"""
 SURE_BY_FIT = (1.25, 2.0)
 """Standard error of WDR over that of WPDIS, and z of the slope: below and above, a model of features may
-drop. Set by `study automatic`"""
+drop. Set by a convention"""
 SURE_BY_NOISE = (0.9, 1.0)
-"""The same for a model that does take noise away. Set by `study automatic`"""
+"""The same for a model that does take noise away. Set by a convention"""
 CONTRADICTED = 3.0
 """Standard errors of the undropped estimate: a windowed one that is further away does not check a drop. Set
 by `study automatic`"""
@@ -113,7 +112,7 @@ MISCALIBRATED = 4.0
 """Standard errors between what was done and what was stated, over all states: `behaviour-miscalibrated`.
 Set by `study doubts`"""
 MISCALIBRATED_ROWS = 3.0
-"""Standard errors of the mean ratio of rows from 1: the same flag. Set by `study doubts`"""
+"""Standard errors of the mean ratio of rows from 1: the same flag. Set by a convention"""
 FALSE_ALARMS = 1e-3
 """Of logs with the true probabilities in which some pair is taken to contradict them: the same flag. Set by
 `study doubts`"""

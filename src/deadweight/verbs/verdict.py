@@ -17,15 +17,8 @@ from deadweight.answers.student_t import t_error
 from deadweight.results.estimate import Blend, Estimate
 from deadweight.results.evaluation import Verdict, headline_of
 from deadweight.results.flags import FIRST, GRAVE, LEADING, WITHHOLDING, advice, doubts_of, remark
+from deadweight.tools import thresholds
 from deadweight.tools.arithmetic import two_digits
-from deadweight.tools.thresholds import (
-    FAR_FROM_ONE,
-    FEW_EPISODES,
-    MOST_TIMES,
-    ROUNDING,
-    SMALL_SHARE,
-    WORTH_A_WORD,
-)
 
 OF_BLEND = "contradicted"
 """The flag that a blend's own reasons explain, with numbers."""
@@ -84,7 +77,7 @@ def _by_numbers(estimate: Estimate, baseline: Estimate | float) -> Verdict:
     value = baseline.value if isinstance(baseline, Estimate) else float(baseline)
     lower, upper, how = _difference(estimate, baseline, interval, centre - value)
     name = "the old policy" if isinstance(baseline, Estimate) else "the baseline"
-    slack = ROUNDING * max(abs(centre), abs(value))
+    slack = thresholds.ROUNDING * max(abs(centre), abs(value))
     seen = centre - value if abs(centre - value) > slack else 0.0  # no digits of rounding in a sentence
     numbers = (
         f"{estimate.name} puts the new policy at {centre:.4g} against {value:.4g} for {name}: a difference "
@@ -124,7 +117,7 @@ def _next_step(answer: str, difference: float, half: float, fixed: float, n: int
     if room <= 0:
         return blocked
     needed = math.ceil(n * ((half - fixed) / room) ** 2)
-    if needed > MOST_TIMES * n:
+    if needed > thresholds.MOST_TIMES * n:
         return (
             "What the log shows of a difference is far smaller than what it leaves open: no log of its kind "
             "and of reasonable size would settle it."
@@ -137,7 +130,7 @@ def _next_step(answer: str, difference: float, half: float, fixed: float, n: int
 
 def _mending(estimate: Estimate) -> str:
     """What to do about weights that cannot carry a verdict."""
-    few = estimate.ess is not None and estimate.ess < FEW_EPISODES
+    few = estimate.ess is not None and estimate.ess < thresholds.FEW_EPISODES
     if few or "low-ess-undropped" in estimate.flags or "all-dropped" in estimate.flags:
         return (
             "Look at BLEND, which does not depend on these weights alone; or log more episodes, best with an "
@@ -173,7 +166,7 @@ def judge(blend: Blend, baseline: float, n: int, known: bool, level: float = 0.9
     below, above = blend.half_widths if known else blend.baseline_half_widths
     difference = blend.value - baseline
     ends = difference - below, difference + above
-    slack = ROUNDING * max(abs(blend.value), abs(baseline))
+    slack = thresholds.ROUNDING * max(abs(blend.value), abs(baseline))
     answer = "better" if ends[0] > slack else "worse" if ends[1] < -slack else "cannot tell"
     name = "the baseline" if known else "the old policy"
     numbers = (
@@ -181,7 +174,7 @@ def judge(blend: Blend, baseline: float, n: int, known: bool, level: float = 0.9
         f"{difference:+.4g}, {_range(*ends)} with {level:.0%} confidence."
     )
     reasons = [numbers, _composition(blend), *_unseen_error(blend)]
-    if blend.contradiction > WORTH_A_WORD * blend.half_width:
+    if blend.contradiction > thresholds.WORTH_A_WORD * blend.half_width:
         reasons.append(objection(blend))
     if blend.against is not None and difference_of(blend) not in reasons:
         reasons.append(difference_of(blend))
@@ -195,14 +188,16 @@ def judge(blend: Blend, baseline: float, n: int, known: bool, level: float = 0.9
 def _composition(blend: Blend) -> str:
     """What the blend is made of, the largest share first."""
     parts = sorted(((share, name) for name, share in blend.shares.items()), reverse=True)
-    named = [f"{share:.0%} {name} ({WORDS[name]})" for share, name in parts if share >= SMALL_SHARE]
+    named = [
+        f"{share:.0%} {name} ({WORDS[name]})" for share, name in parts if share >= thresholds.SMALL_SHARE
+    ]
     return f"It is made of {', '.join(named)}."
 
 
 def _unseen_error(blend: Blend) -> list[str]:
     """How much of it rests on the model alone, and how wrong that may be without anybody seeing it."""
     share = blend.shares.get("DM", 0.0)
-    if share < SMALL_SHARE:
+    if share < thresholds.SMALL_SHARE:
         return []
     if not math.isfinite(blend.undetectable):
         return ["It rests on the fitted model alone, and nothing in the log can show whether that is wrong."]
@@ -376,14 +371,14 @@ def _range(lower: float, upper: float) -> str:
 
 def _weakness(estimate: Estimate) -> str:
     """Why the weights cannot carry a verdict; empty where they can."""
-    if estimate.ess is not None and estimate.ess < FEW_EPISODES:
+    if estimate.ess is not None and estimate.ess < thresholds.FEW_EPISODES:
         return f"Only {estimate.ess:.1f} of {estimate.n_episodes:,} episodes effectively carry the weights."
     if "low-ess-undropped" in estimate.flags:
         return remark("low-ess-undropped", estimate.about)
     if "all-dropped" in estimate.flags and (estimate.bounds is None or estimate.bounds.disagreement is None):
         return "Nearly every step is dropped, and there is no other estimate to check the model by."
     z = estimate.mean_weight_z
-    if z is not None and not abs(z) <= FAR_FROM_ONE:
+    if z is not None and not abs(z) <= thresholds.FAR_FROM_ONE:
         return f"Weights must average 1, and these are {z:+.1f} standard errors away from it."
     return ""
 
