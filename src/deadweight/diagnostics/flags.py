@@ -42,12 +42,12 @@ from deadweight.values.equal_episodes import Copies, EpisodeContents
 def watched(question: Question, plans: Iterable[Plan]) -> list[Summed]:
     """What the flags of these plans need to be summed."""
     weighted = [plan for plan in plans if plan.estimator.is_product]
-    found: list[Summed] = [LargestWeights(plan.weighting, question.n) for plan in weighted]
+    summed: list[Summed] = [LargestWeights(plan.weighting, question.n) for plan in weighted]
     if question.pair.pi_b is None and question.parts.has_states:
-        found.append(InverseProbabilities(question.pair.n_actions))
+        summed.append(InverseProbabilities(question.pair.n_actions))
     if any(plan.estimator.scheme == PER_DECISION for plan in weighted):
-        found.append(RewardTiming())
-    return found
+        summed.append(RewardTiming())
+    return summed
 
 
 def weight_flags(answers: Answers, plan: Plan) -> list[str]:
@@ -56,20 +56,20 @@ def weight_flags(answers: Answers, plan: Plan) -> list[str]:
         return []
     question = answers.question
     answers.sum(watched(question, [plan]))
-    found = _flags_of(answers, plan.weighting, plan.drop)
+    flags = _flags_of(answers, plan.weighting, plan.drop)
     if plan.estimator.scheme == PER_DECISION and answers.found(RewardTiming()).is_late:
-        found.append("late-reward")
+        flags.append("late-reward")
     if plan.weighting.drop is not None and undropped_size(answers) < thresholds.FEW_EPISODES:
-        found.append("low-ess-undropped")
-    return found
+        flags.append("low-ess-undropped")
+    return flags
 
 
 def flags_of_full_weights(answers: Answers, shares: Mapping[str, float]) -> list[str]:
     """Flags of a mix: those of the full weights where they have a share in it."""
     share = sum(shares.get(name, 0.0) for name in WHOLE_WEIGHTS)
     weighting = NOTHING_DROPPED.weighting(answers.question.pair)
-    found = _flags_of(answers, weighting, NOTHING_DROPPED) if share >= thresholds.SMALL_SHARE else []
-    return [*found, "low-ess-undropped"] if undropped_size(answers) < thresholds.FEW_EPISODES else found
+    flags = _flags_of(answers, weighting, NOTHING_DROPPED) if share >= thresholds.SMALL_SHARE else []
+    return [*flags, "low-ess-undropped"] if undropped_size(answers) < thresholds.FEW_EPISODES else flags
 
 
 def undropped_size(answers: Answers) -> float:
@@ -81,17 +81,17 @@ def _flags_of(answers: Answers, weighting: Weighting, drop: Drop) -> list[str]:
     question = answers.question
     largest = LargestWeights(weighting, question.n)
     answers.sum([largest], [weighting])
-    found = []
+    flags = []
     if answers.found(largest).is_heavy:
-        found.append("heavy-tail")
+        flags.append("heavy-tail")
     z = mean_weight_z(answers, weighting)
     if z is not None and abs(z) > thresholds.FAR_FROM_ONE:
-        found.append("mean-weight")
+        flags.append("mean-weight")
     # As far as a table of states can tell.
     by_table = drop.steps is None and question.can_solve_model and question.parts.has_states
     if by_table and has_infinite_variance(question, drop.mask(question.pair.n_states)):
-        found.append("infinite-variance")
-    return found
+        flags.append("infinite-variance")
+    return flags
 
 
 # --- The order of episodes ---------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ class LogOrder:
         """What must be said of it."""
         alike = self.kept >= thresholds.FEWEST and self.correlation > thresholds.ALIKE / np.sqrt(self.kept)
         marks = {"maybe-clustered": alike, "drift": self.p_value < thresholds.DRIFT}
-        return [flag for flag, found in marks.items() if found]
+        return [flag for flag, holds in marks.items() if holds]
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,8 +202,8 @@ def order_job(answers: Answers) -> Job | None:
 
 def order_flags(answers: Answers) -> list[str]:
     """What must be said of the order of the log, where somebody has looked at it."""
-    found: LogOrder | None = answers.question.sums.get(LogOrder)
-    return [] if found is None else found.flags
+    order: LogOrder | None = answers.question.sums.get(LogOrder)
+    return [] if order is None else order.flags
 
 
 def _may_have_changed(question: Question) -> bool:
@@ -248,11 +248,11 @@ def contents_of(question: Question) -> list[EpisodeContents]:
 def copies_of(answers: Answers) -> Copies | None:
     """What is found in the sums of `contents_of`; None where they were not made."""
     question = answers.question
-    made = [contents for contents in contents_of(question) if contents.key in question.sums]
-    if not made:
+    contents = next(iter(contents_of(question)), None)
+    if contents is None or contents.key not in question.sums:
         return None
-    habits = _may_have_changed(question)
-    return question.made_once(Copies, lambda: made[0].finish(answers.found(made[0]), question.counts, habits))
+    sums, habits = answers.found(contents), _may_have_changed(question)
+    return question.made_once(Copies, lambda: contents.finish(sums, question.counts, habits))
 
 
 # --- Rows and mixes ----------------------------------------------------------------------------------------
@@ -260,52 +260,52 @@ def copies_of(answers: Answers) -> Copies | None:
 
 def row_flags(answers: Answers, plan: Plan, bounds: Interval | None) -> list[str]:
     """Of an estimate with its interval, in the order of what they are about: log, weights, drop, model."""
-    found = _log_flags(answers, plan, bounds, answers.model_misfits)
+    flags = _log_flags(answers, plan, bounds, answers.model_misfits)
     ess, share = answers.ess(plan), answers.dropped_share(plan)
     if ess is not None and ess < thresholds.FEW_EPISODES:
-        found.append("low-ess")
+        flags.append("low-ess")
     if plan.estimator.is_state_based and share >= thresholds.NEARLY_ALL:
-        found.append("all-dropped")
+        flags.append("all-dropped")
     if plan.estimator.is_state_based and share == 0.0:
-        found.append("none-dropped")
+        flags.append("none-dropped")
     if bounds is not None:
-        found += [*weight_flags(answers, plan), *_interval_flags(plan, bounds)]
+        flags += [*weight_flags(answers, plan), *_interval_flags(plan, bounds)]
         if plan.uses_model and not is_proven(plan.question):
-            found.append("model-unproven")
-    return [*found, *_model_flags(answers, plan)]
+            flags.append("model-unproven")
+    return [*flags, *_model_flags(answers, plan)]
 
 
 def mix_flags(answers: Answers, plan: Plan, mix: Estimate) -> list[str]:
     """Of a mix, beside those that it has by itself."""
-    found, shares = _log_flags(answers, plan, mix.bounds, "model-misfit" in mix.flags), mix.shares or {}
+    flags, shares = _log_flags(answers, plan, mix.bounds, "model-misfit" in mix.flags), mix.shares or {}
     if mix.bounds is None:
-        return found
+        return flags
     unproven = [] if is_proven(plan.question) else ["model-unproven"]
     by_model = sum(share for name, share in shares.items() if name not in WITHOUT_MODEL)
     fitted = _flags_of_fit(plan.question) if by_model >= thresholds.HALF else []
-    return [*found, *flags_of_full_weights(answers, shares), *unproven, *fitted, *order_flags(answers)]
+    return [*flags, *flags_of_full_weights(answers, shares), *unproven, *fitted, *order_flags(answers)]
 
 
 def _log_flags(answers: Answers, plan: Plan, bounds: Interval | None, misfits: bool) -> list[str]:
     """What must be known of the log, and of where the behaviour policy comes from."""
     question = plan.question
-    found = [] if plan.estimator.is_naive else list(question.behaviour_flags)
+    flags = [] if plan.estimator.is_naive else list(question.behaviour_flags)
     if bounds is not None and bounds.is_undetermined:
-        found.append("undetermined")
+        flags.append("undetermined")
     if bounds is not None and not plan.estimator.is_naive:
         if question.has_mixed_worlds:
-            found.append("mixed-worlds")
+            flags.append("mixed-worlds")
         copies = copies_of(answers)
         # How many are equal by chance a model tells only if it fits the log.
         if copies is not None and copies.found and (copies.real or not misfits):
-            found.append("copies")
+            flags.append("copies")
         if question.parts.has_states and is_contradicted(question):
-            found.append(MISCALIBRATED)
+            flags.append(MISCALIBRATED)
     if question.cut_early > 0:
-        found.append("truncated" if question.cut_weights is None else "cut-weighted")
+        flags.append("truncated" if question.cut_weights is None else "cut-weighted")
     if not plan.estimator.is_naive and _lacks_support(question):
-        found.append("no-support")
-    return found
+        flags.append("no-support")
+    return flags
 
 
 def _interval_flags(plan: Plan, bounds: Interval) -> list[str]:
@@ -321,15 +321,15 @@ def _interval_flags(plan: Plan, bounds: Interval) -> list[str]:
 def _model_flags(answers: Answers, plan: Plan) -> list[str]:
     """What must be known of the model behind an estimate."""
     misfit = answers.misfit(plan)
-    found = ["model-misfit"] if misfit is not None and misfit.found else []
-    found += ["confounded-model"] if plan.uses_model and is_confounded(answers) else []
-    return [*found, *_flags_of_fit(plan.question)] if plan.has_used_model else found
+    flags = ["model-misfit"] if misfit is not None and misfit.found else []
+    flags += ["confounded-model"] if plan.uses_model and is_confounded(answers) else []
+    return [*flags, *_flags_of_fit(plan.question)] if plan.has_used_model else flags
 
 
 def _flags_of_fit(question: Question) -> list[str]:
     """What must be known of whatever rests on the fitted model."""
-    found = ["model-unsettled"] if question.unsettled else []
-    return found if question.row_values is None else [*found, *question.row_values.flags]
+    flags = ["model-unsettled"] if question.unsettled else []
+    return flags if question.row_values is None else [*flags, *question.row_values.flags]
 
 
 def _lacks_support(question: Question) -> bool:

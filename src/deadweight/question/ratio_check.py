@@ -114,7 +114,7 @@ class Stated:
     @classmethod
     def of_logged(cls, sums: KeyedSums, shape: tuple[int, int]) -> Stated:
         """Of logged probabilities."""
-        columns = [sums_by(sums.keys, one, shape[0] * shape[1]).reshape(shape) for one in sums.sums]
+        columns = [sums_by(sums.keys, each, shape[0] * shape[1]).reshape(shape) for each in sums.sums]
         taken, inverse, squares, *won = columns
         unseen = 1.0 / (taken.sum(axis=1, keepdims=True) + 1.0)
         means = np.minimum(divide(taken, inverse), 1.0)
@@ -171,8 +171,9 @@ class Stated:
         square = mean * (1.0 - self.probs) + np.square(mean)
         if self.inverse is not None:
             there = taken > 0
-            some = np.where(there, -np.expm1(visits * np.log1p(-np.minimum(self.probs, ALMOST_ONE))), 1.0)
-            mean, square = np.where(there, mean / some, 0.0), np.where(there, square / some, 0.0)
+            at_all = -np.expm1(visits * np.log1p(-np.minimum(self.probs, ALMOST_ONE)))
+            at_all = np.where(there, at_all, 1.0)
+            mean, square = np.where(there, mean / at_all, 0.0), np.where(there, square / at_all, 0.0)
         variance = (square - np.square(mean)).sum(axis=0)
         enough = variance >= ENOUGH
         return divide((taken - mean).sum(axis=0), np.sqrt(np.where(enough, variance, np.inf)))

@@ -61,7 +61,8 @@ MISFIT = 4.0
 """Standard errors between the model's value of the old policy and the mean return: `model-misfit`. Set by
 `study ends`"""
 LEAST_ERROR = 0.1
-"""Of the standard error of the mean return: that difference is taken to have no smaller one. Set by a convention"""
+"""Of the standard error of the mean return: that difference is taken to have no smaller one. Set by a
+convention"""
 RESIDUAL = 3.0
 """Standard errors of mean Bellman residuals of given values from 0: `model-unproven`. Set by a
 convention"""

@@ -146,11 +146,11 @@ def _of_blend(estimate: Estimate, blend: Blend, baseline: Estimate | float) -> V
     """A blend has weighed all contradictions already, and knows its distance to the mean return."""
     known = not isinstance(baseline, Estimate)
     value = baseline.value if isinstance(baseline, Estimate) else float(baseline)
-    found = judge(blend, value, estimate.n_episodes, known, estimate.level)
+    judged = judge(blend, value, estimate.n_episodes, known, estimate.level)
     if "low-ess-undropped" not in estimate.flags or not set(blend.shares) <= set(WITHOUT_MODEL):
-        return found
-    weak = (*found.reasons[:2], FEW_WITHOUT_MODEL)
-    return replace(found, answer="cannot tell", reasons=weak, sound=False, next_step=MORE_ALIKE)
+        return judged
+    weak = (*judged.reasons[:2], FEW_WITHOUT_MODEL)
+    return replace(judged, answer="cannot tell", reasons=weak, sound=False, next_step=MORE_ALIKE)
 
 
 def judge(blend: Blend, baseline: float, n: int, known: bool, level: float = 0.95) -> Verdict:
@@ -175,9 +175,9 @@ def judge(blend: Blend, baseline: float, n: int, known: bool, level: float = 0.9
     )
     reasons = [numbers, _composition(blend), *_unseen_error(blend)]
     if blend.contradiction > thresholds.WORTH_A_WORD * blend.half_width:
-        reasons.append(objection(blend))
-    if blend.against is not None and difference_of(blend) not in reasons:
-        reasons.append(difference_of(blend))
+        reasons.append(_objection(blend))
+    if blend.against is not None and _difference_of(blend) not in reasons:
+        reasons.append(_difference_of(blend))
     if answer == "cannot tell":
         reasons.append("The range includes zero.")
     half = below if difference > 0 else above
@@ -207,7 +207,7 @@ def _unseen_error(blend: Blend) -> list[str]:
     ]
 
 
-def objection(blend: Blend) -> str:
+def _objection(blend: Blend) -> str:
     """What the interval allows for most, and how much that is."""
     allowed = f"and the interval allows {blend.contradiction:.4g} for that."
     cause = _cause(blend)
@@ -222,7 +222,7 @@ def objection(blend: Blend) -> str:
             f"{blend.contradiction:.4g}, and the interval allows for it."
         )
     if cause == blend.against:
-        return difference_of(blend)
+        return _difference_of(blend)
     if cause == "LIN":
         return f"{cause} ({WORDS[cause]}) is not sure by itself whether the new policy is better, {allowed}"
     return f"{cause} ({WORDS[cause]}) says something else, {allowed}"
@@ -238,7 +238,7 @@ def _cause(blend: Blend) -> str:
     return SPARSE if farthest == CROSS_FITTED != blend.against else farthest
 
 
-def difference_of(blend: Blend) -> str:
+def _difference_of(blend: Blend) -> str:
     """How far the estimate that differs most lies from the blend."""
     assert blend.against is not None
     beyond = next((part.beyond for part in blend.parts if part.name == blend.against), blend.contradiction)
@@ -266,7 +266,7 @@ def _blocked(difference: float, blend: Blend) -> str:
     )
 
 
-def _doubted_by_flags(estimate: Estimate, found: Verdict) -> Verdict:
+def _doubted_by_flags(estimate: Estimate, judged: Verdict) -> Verdict:
     """The verdict with what the flags of its estimate say: grave ones first, the others after the numbers.
 
     A verdict that is not sound keeps its last reason, which says why.
@@ -275,29 +275,29 @@ def _doubted_by_flags(estimate: Estimate, found: Verdict) -> Verdict:
     said = {flag: remark(flag, estimate.about) for flag in flags}
     withheld = [flag for flag in WITHHOLDING if flag in flags]
     done = (*withheld, OF_BLEND) if estimate.blend is not None else withheld
-    new = [flag for flag in flags if flag not in done and said[flag] not in found.reasons]
+    new = [flag for flag in flags if flag not in done and said[flag] not in judged.reasons]
     grave = [said[flag] for flag in new if flag in LEADING]
     others = [said[flag] for flag in new if flag not in LEADING]
-    kept, last = (found.reasons, ()) if found.sound else (found.reasons[:-1], found.reasons[-1:])
+    kept, last = (judged.reasons, ()) if judged.sound else (judged.reasons[:-1], judged.reasons[-1:])
     reasons = (*grave, *kept, *others, *last)
     closing = tuple(flag for flag in GRAVE if flag in flags)
     if withheld:
         reasons, step = (*reasons, *(said[flag] for flag in reversed(withheld))), advice(withheld[0])
-        return Verdict("cannot tell", reasons, found.difference, found.interval, False, step, closing)
-    return replace(found, reasons=reasons, doubts=closing, next_step=_step_in_doubt(found, flags))
+        return Verdict("cannot tell", reasons, judged.difference, judged.interval, False, step, closing)
+    return replace(judged, reasons=reasons, doubts=closing, next_step=_step_in_doubt(judged, flags))
 
 
-def _step_in_doubt(found: Verdict, flags: Iterable[str]) -> str | None:
+def _step_in_doubt(judged: Verdict, flags: Iterable[str]) -> str | None:
     """What to do next: an answer that is in doubt does not say that the log is long enough.
 
     Where there is none, a grave doubt comes before the advice to log more.
     """
     doubts = doubts_of(flags)
-    if found.answer == "cannot tell":
+    if judged.answer == "cannot tell":
         grave = next((flag for flag in doubts if flag in GRAVE), None)
-        return found.next_step if grave is None or not found.sound else advice(grave)
+        return judged.next_step if grave is None or not judged.sound else advice(grave)
     if not doubts:
-        return found.next_step
+        return judged.next_step
     return STANDS if doubts == [OF_BLEND] else f"Before you act on this: {FIRST[doubts[0]]}"
 
 
@@ -312,41 +312,41 @@ def table_verdict(
     out the headline's value and would not give the same answer.
     """
     headline = headline_of(estimates)
-    own = (rules or {}).get(headline.name)
-    if own is not None:
-        return _doubted_by_flags(headline, own(headline, baseline))
-    found = _doubted(estimates, headline, verdict(headline, baseline))
-    if found.answer == "cannot tell" or headline.blend is not None:
-        return found
+    rule = (rules or {}).get(headline.name)
+    if rule is not None:
+        return _doubted_by_flags(headline, rule(headline, baseline))
+    judged = _doubted(estimates, headline, verdict(headline, baseline))
+    if judged.answer == "cannot tell" or headline.blend is not None:
+        return judged
     against = [
         name
         for name, other in estimates.items()
-        if contradicts(other, headline) and verdict(other, baseline).answer != found.answer
+        if contradicts(other, headline) and verdict(other, baseline).answer != judged.answer
     ]
     if not against:
-        return found
+        return judged
     reason = (
         f"{' and '.join(against)} rule out what {headline.name} says: their intervals do not meet. "
         "One of them must be wrong, and the log does not tell which."
     )
     step = "See which of them is wrong first: the logged probabilities, or what the states leave out."
-    reasons = (*found.reasons, reason)
-    return replace(found, answer="cannot tell", reasons=reasons, sound=False, next_step=step)
+    reasons = (*judged.reasons, reason)
+    return replace(judged, answer="cannot tell", reasons=reasons, sound=False, next_step=step)
 
 
-def _doubted(estimates: Mapping[str, Estimate], headline: Estimate, found: Verdict) -> Verdict:
+def _doubted(estimates: Mapping[str, Estimate], headline: Estimate, judged: Verdict) -> Verdict:
     """The verdict with what the check of the model says first, where that is bad news."""
-    flagged = [one for one in estimates.values() if "model-misfit" in one.flags]
+    flagged = [row for row in estimates.values() if "model-misfit" in row.flags]
     if not flagged or flagged[0].model_check is None:
-        return found
+        return judged
     reason = flagged[0].model_check.reason
     if headline in flagged and headline.blend is None:  # a blend has left the model out already
         reason += f" {headline.name} is based on that model, and nothing can be concluded from it."
         step = "See first how episodes end (terminated, time_limit), and what the states leave out."
-        return replace(found, answer="cannot tell", reasons=(reason, *found.reasons), next_step=step)
+        return replace(judged, answer="cannot tell", reasons=(reason, *judged.reasons), next_step=step)
     reason += f" The verdict is based on {headline.name}, which does without the model."
-    doubted = _step_in_doubt(found, [*headline.flags, "model-misfit"])
-    return replace(found, reasons=(reason, *found.reasons), next_step=doubted)
+    doubted = _step_in_doubt(judged, [*headline.flags, "model-misfit"])
+    return replace(judged, reasons=(reason, *judged.reasons), next_step=doubted)
 
 
 def contradicts(other: Estimate, headline: Estimate) -> bool:
