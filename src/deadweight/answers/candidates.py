@@ -269,10 +269,9 @@ class Gatherer:
             if name in estimates:
                 value, influence = estimates[name]
                 estimates[name] = direct[0] + value, Together((influence, direct[1]))
-        known, default = residual_test(self.question), _default_values(self.question)
-        if known is not None and "WIN1" in self.names:
+        if "WIN1" in self.names and (known := residual_test(self.question)) is not None:
             estimates["WIN1"] = known.estimate
-        if default is not None:
+        if (default := _default_values(self.question)) is not None:
             fit = DirectByRow(default).finish(Episodes(self.question.n), weighted=False)
             estimates[SECOND_OPINION] = fit.value, fit.influence or no_influence
         return estimates

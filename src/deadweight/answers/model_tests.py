@@ -352,9 +352,8 @@ def residual_test(question: Question) -> ResidualTest | None:
     A model of another log is not exact either, and nobody says how far off it is; values row by row that a
     learner has made without a closed form are taken as known in the same way.
     """
-    if not has_given_values(question):
-        return None
-    return question.made_once((ResidualTest,), lambda: _residual_test(question))
+    given = has_given_values(question)
+    return question.made_once((ResidualTest,), lambda: _residual_test(question)) if given else None
 
 
 def _residual_test(question: Question) -> ResidualTest:
