@@ -1,4 +1,4 @@
-"""The guard: a model that knows nothing may not drop anything."""
+"""Checks of values of rows: a model that knows nothing may not drop anything."""
 
 from __future__ import annotations
 

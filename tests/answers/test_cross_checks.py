@@ -1,4 +1,4 @@
-"""Witnesses of the automatic drop: their values by other ways, when they are believed, the proof by loops."""
+"""Cross-checks of the automatic drop: their values by other ways, when they are believed, z by loops."""
 
 from __future__ import annotations
 
