@@ -15,8 +15,8 @@ noise on both sides, or for the contradiction E and noise on one side (a bias go
 
 .. math:: h = \max(2.5 \, s, \; 2.1 \, s + E), \qquad s^2 = \mathrm{Var}(X) + v_u
 
-with v_u for what the model hardly saw, and E the most of what `Mixture.parts` allow, of the bias that leaving
-out folds shows, and, where weights alone are left, of what episodes may hold that the log does not have.
+with v_u for what the model hardly saw, and E the most of what `Mixture.estimates` allow, of the bias that
+leaving out folds shows, and, where weights alone are left, of what episodes may hold that the log lacks.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ class Mixture:
         return bool(np.sign(side) * distance > thresholds.BACKED * math.sqrt(self.variance(linear)))
 
     @cached_property
-    def parts(self) -> tuple[Part, ...]:
+    def estimates(self) -> tuple[Part, ...]:
         """The estimates with their shares, and what the interval allows for their distance from the mix."""
         return tuple(
             Part(
@@ -225,7 +225,7 @@ class Mixture:
         noisy = {name: self.beyond_noise(name) for name in self.compared}
         against = max(noisy, key=noisy.__getitem__)
         shared, missing = (0.0, candidates.missing) if self.by_weights else (abs(candidates.shared_bias), 0.0)
-        contradiction = max(*(part.beyond for part in self.parts), shared, missing)
+        contradiction = max(*(part.beyond for part in self.estimates), shared, missing)
         # Influences take the propensities as known. Where they were counted in the same log, an estimate
         # follows the mean return less closely than its influence says: a gain is never surer than that mean.
         of_gain = max(self.variance(mix - mean), self.variance(mean))
@@ -241,7 +241,7 @@ class Mixture:
             shared_bias=shared,
             against=against if noisy[against] > 0.0 else None,
             baseline_error=min(gain),
-            parts=self.parts,
+            parts=self.estimates,
             missing=missing,
             undetectable=self.undetectable if shares.get("DM", 0.0) > 0.0 else math.nan,
             skewness=self.skewness,
