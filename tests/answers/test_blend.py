@@ -13,15 +13,17 @@ from reference import weighted
 from strategies import random_policy
 
 import deadweight as dw
-from deadweight.answers.answering import Answers, Misfit
-from deadweight.answers.blend import BIASED, ORDER, SKEWED, TWICE, WIDTH, Evidence, Mixture, half_width
-from deadweight.answers.candidates import checked, gather
+from deadweight.answers.answering import Answers
+from deadweight.answers.blend import Mixture, half_width
+from deadweight.answers.candidates import ORDER, Candidates, checked, gather
+from deadweight.answers.model_tests import Misfit
 from deadweight.answers.student_t import t_error
 from deadweight.estimators.influence import WithModel, full_influences, starts_of
 from deadweight.estimators.windowed import ModelSteps, windowed
 from deadweight.question.question import ask
 from deadweight.sums.blocks import blocks
 from deadweight.testing import influences
+from deadweight.tools.thresholds import BIASED, SKEWED, TWICE, WIDTH
 
 STATES, ACTIONS = 4, 3
 
@@ -124,9 +126,9 @@ def test_influence_of_windowed_weights(window: int) -> None:
     assert found - found.mean() == pytest.approx(expected - expected.mean(), rel=1e-6, abs=1e-6)
 
 
-def weights_only(late: bool, ess: float, **more) -> Evidence:
+def weights_only(late: bool, ess: float, **more) -> Candidates:
     names, sizes = ("WPDIS", "WIS", "BEHAVIOUR"), np.array([ess, ess, 100.0])
-    found = Evidence(names, np.array([3.0, 1.0, 0.0]), np.diag([1.0, 4.0, 1.0]), sizes, 100, ess)
+    found = Candidates(names, np.array([3.0, 1.0, 0.0]), np.diag([1.0, 4.0, 1.0]), sizes, 100, ess)
     return replace(found, model=False, late=late, **more)
 
 
@@ -191,12 +193,12 @@ def test_rounding_is_no_contradiction() -> None:
     assert not re.search(r"\binf\b", " ".join(found.verdict.reasons))
 
 
-def evidence_of(values: dict[str, float], errors: dict[str, float], size: float, **more) -> Evidence:
+def evidence_of(values: dict[str, float], errors: dict[str, float], size: float, **more) -> Candidates:
     """Estimates with independent errors, besides that of a mean return of zero."""
     names = (*values, "BEHAVIOUR")
     found = np.array([*values.values(), 0.0])
     covariance = np.diag([*(errors[name] ** 2 for name in values), 0.01])
-    return Evidence(names, found, covariance, np.full(len(names), size), 10**12, size, **more)
+    return Candidates(names, found, covariance, np.full(len(names), size), 10**12, size, **more)
 
 
 FIVE = dict.fromkeys((name for name in ORDER if name not in ("WDR", "WIN1")), 1.0)
@@ -270,7 +272,7 @@ def test_no_verdict_against_lin(side: float) -> None:
 def test_a_gain_is_never_surer_than_the_mean_return() -> None:
     names = (*FIVE, "BEHAVIOUR")
     covariance = np.full((6, 6), 1.0) + np.diag([1e-6] * 6)
-    paired = Evidence(names, np.ones(6), covariance, np.full(6, 1e9), 1000, 1e9)
+    paired = Candidates(names, np.ones(6), covariance, np.full(6, 1e9), 1000, 1e9)
     assert Mixture(paired).at(0.95).baseline_error == pytest.approx(WIDTH, rel=1e-3)
 
 

@@ -12,10 +12,11 @@ from answers.test_blend import late_log
 from deadweight_studies.problems import random_problem
 
 import deadweight as dw
-from deadweight.answers.blend import BIASED, SKEWED, TWICE, Evidence, Mixture, half_width, skew_factors
-from deadweight.answers.candidates import Joint, gather
+from deadweight.answers.blend import Mixture, half_width, skew_factors
+from deadweight.answers.candidates import Candidates, Joint, gather
 from deadweight.answers.student_t import centred_influences
 from deadweight.question.question import ask
+from deadweight.tools.thresholds import BIASED, SKEWED, TWICE
 
 PROBLEM = random_problem(6, 3, 8, seed=9)
 SAMPLE = PROBLEM.sample(120, seed=4)
@@ -106,12 +107,12 @@ def test_the_sides_of_what_is_turned_round_change_places(skewness: float, level:
     assert skew_factors(-skewness, 200, level) == pytest.approx(skew_factors(skewness, 200, level)[::-1])
 
 
-def evidence_of(third: float, size: float = 1e12) -> Evidence:
+def evidence_of(third: float, size: float = 1e12) -> Candidates:
     """One estimate of 100 episodes, with a standard error of 1 and this standardised mean of cubes."""
     covariance, thirds = np.diag([1.0, 0.25, 0.25]), np.zeros((3, 3, 3))
     thirds[0, 0, 0] = third
     names = ("LIN", "DM", "BEHAVIOUR")
-    return Evidence(
+    return Candidates(
         names, np.zeros(3), covariance, np.full(3, size), 100, 5.0, thirds=thirds, left_out=("DM",)
     )
 

@@ -11,8 +11,8 @@ import pytest
 from deadweight_studies.problems import random_problem
 
 import deadweight as dw
-from deadweight.answers.blend import WITHOUT_MODEL, Mixture
-from deadweight.answers.candidates import gather
+from deadweight.answers.blend import Mixture
+from deadweight.answers.candidates import WITHOUT_MODEL, gather
 from deadweight.estimators.estimator import estimator_of
 from deadweight.log.interface import InMemory, in_memory
 from deadweight.question.question import Question, ask

@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 
 import deadweight as dw
-from deadweight.answers.blend import WITHOUT_MODEL
-from deadweight.answers.trust import _moments, given_model_fits
-from deadweight.estimators.windowed import ModelSteps
+from deadweight.answers.candidates import WITHOUT_MODEL
+from deadweight.answers.model_tests import residual_test
 from deadweight.question.asked import Options
 from deadweight.question.question import ask
-from deadweight.sums.reduction import reduce_log
 
 LIMIT = 5
 RNG = np.random.default_rng(0)
@@ -39,7 +37,7 @@ LOG = sampled(400, 1)
 @pytest.mark.parametrize("gamma", [1.0, 0.9])
 def test_by_plain_loops(gamma: float) -> None:
     question = ask(LOG, PI_E, PI_B, gamma, Options(model=WRONG["another level"]))
-    (found,) = reduce_log(question.parts, lambda block: _moments(ModelSteps(question), block))
+    found = residual_test(question).moments
     q = dw.q_values(WRONG["another level"], PI_E, LIMIT, gamma)
     v = (q * PI_E).sum(axis=2)
     sums = np.zeros((4, LOG.n_episodes))
@@ -56,7 +54,7 @@ def test_by_plain_loops(gamma: float) -> None:
 
 def test_a_right_model_takes_part_and_is_not_taken_for_exact() -> None:
     for model in (TRUE, dw.fit_mdp(sampled(2000, 2))):
-        assert given_model_fits(ask(LOG, PI_E, PI_B, options=Options(model=model)))
+        assert residual_test(ask(LOG, PI_E, PI_B, options=Options(model=model))).fits
         found = dw.estimate("BLEND", LOG, PI_E, PI_B, model=model)
         assert "DM" not in found.shares
         assert found.std_error > 0

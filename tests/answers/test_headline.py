@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 import deadweight as dw
-from deadweight.answers.headline import judge
 from deadweight.results.estimate import Blend, Part
+from deadweight.verbs.verdict import judge
 
 MADE = Blend(
     value=2.0,

@@ -8,7 +8,8 @@ from deadweight_studies.ends import ergodic, table_without_flags
 from deadweight_studies.problems import study_problems
 
 import deadweight as dw
-from deadweight.answers.answering import Answers, Misfit, ModelCheck
+from deadweight.answers.answering import Answers
+from deadweight.answers.model_tests import Misfit, ModelCheck
 from deadweight.answers.plans import Plan
 from deadweight.estimators.estimator import MODEL
 from deadweight.question.drops import NOTHING_DROPPED

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import deadweight as dw
-from deadweight.answers import witnesses as unseen_fit
-from deadweight.answers.witnesses import Residuals, Slope, Steps, unseen_values
+from deadweight.answers.model_tests import CalibrationSlope
+from deadweight.answers.trust import unseen_values
 from deadweight.question.question import Question, ask
-from deadweight.sums.blocks import Block, Folds, blocks
+from deadweight.sums.blocks import Block, blocks
 
 S, A, N = 5, 2, 40
 
@@ -26,11 +26,11 @@ def question(seed: int, longest: int, gamma: float, ended: bool) -> Question:
     return ask(log, *(rng.dirichlet(np.full(A, 5.0), S) for _ in range(2)), gamma)
 
 
-def in_loops(asked: Question, steps: Steps, enough: int) -> tuple[np.ndarray, float]:
+def in_loops(asked: Question, slope: CalibrationSlope, enough: int) -> tuple[np.ndarray, float]:
     """Sums by step, and the spread of the slope, episode by episode."""
     log, rows = asked.parts[0], []
     for block in blocks(log, cells=200):
-        values = steps.q.on(block)
+        values = slope.q.on(block)
         for i, episode in enumerate(block.rows):
             if episode < enough:
                 rewards = log.rewards[log.offsets[episode] : log.offsets[episode + 1]]
@@ -52,19 +52,17 @@ def in_loops(asked: Question, steps: Steps, enough: int) -> tuple[np.ndarray, fl
 @pytest.mark.parametrize("gamma", [1.0, 0.9])
 @pytest.mark.parametrize("ended", [True, False])
 @pytest.mark.parametrize("longest", [2, 9, 40])
-def test_as_in_plain_loops(
-    longest: int, ended: bool, gamma: float, enough: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(unseen_fit, "ENOUGH", enough)  # of 40 episodes
+def test_as_in_plain_loops(longest: int, ended: bool, gamma: float, enough: int) -> None:
     asked = question(longest, longest, gamma, ended)
     values = unseen_values(asked)
     assert values is not None
-    steps = Steps(values.q, Folds.of(1, asked.sizes), asked.gamma, asked.horizon)
+    slope = CalibrationSlope.of(asked, values.q, enough)  # of 40 episodes
     parts: list[Block] = list(blocks(asked.parts[0], cells=200))
-    sums = np.sum([steps.summarise(block).value for block in parts], axis=0)
-    residuals = Residuals(steps, Slope.of(sums))
+    sums = np.sum([slope.summarise(block).value for block in parts], axis=0)
+    residuals = slope.residuals(sums)
     spread = sum(float(residuals(np.zeros(0), block).value) for block in parts)
-    expected, wanted = in_loops(asked, steps, enough)
-    np.testing.assert_allclose(sums, expected, rtol=1e-10, atol=1e-10)
+    expected, wanted = in_loops(asked, slope, enough)
+    scale = np.array([1.0, slope.unit, slope.unit, slope.unit**2, slope.unit**2])[:, None]
+    np.testing.assert_allclose(sums, expected * scale, rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(spread, wanted, rtol=1e-8)
     assert sums[0].sum() == asked.parts[0].offsets[min(enough, N)]

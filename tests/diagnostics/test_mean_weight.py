@@ -16,7 +16,8 @@ from deadweight.diagnostics.tails import second_moment
 from deadweight.diagnostics.weight_report import is_contradicted, stated_policy
 from deadweight.io.stream import open_stream
 from deadweight.question.question import ask
-from deadweight.question.ratio_check import FALSE_ALARMS, Stated
+from deadweight.question.ratio_check import Stated
+from deadweight.tools.thresholds import FALSE_ALARMS
 
 SOUND = random_problem(6, 3, 8, seed=9)
 LOG = SOUND.sample(400, seed=4)

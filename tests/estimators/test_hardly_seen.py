@@ -12,11 +12,12 @@ from reference.log import ENDS, UNKNOWN
 from strategies import random_policy
 
 import deadweight as dw
-from deadweight.answers.blend import WIDTH, Mixture
+from deadweight.answers.blend import Mixture
 from deadweight.answers.candidates import gather
 from deadweight.answers.student_t import t_error
 from deadweight.question.question import ask
 from deadweight.sums import kernel
+from deadweight.tools.thresholds import WIDTH
 
 STATES, ACTIONS, N = 4, 3, 17
 # One state; the second action was tried once.

@@ -1,4 +1,4 @@
-"""The guard: a model that knows nothing may not drop anything."""
+"""Checks of values of rows: a model that knows nothing may not drop anything."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from deadweight_studies.problems import irrelevant
 from features.test_feature_evaluation import LOG, TRUTH, pi_b, pi_e
 
 import deadweight as dw
-from deadweight.answers.blend import WITHOUT_MODEL
-from deadweight.answers.witnesses import LEAST_Z, fit_of, guard_of, rewards_to_go
+from deadweight.answers.candidates import WITHOUT_MODEL
+from deadweight.answers.trust import calibration_z, row_checks_of
 from deadweight.question.asked import Options
 from deadweight.question.question import ask
+from deadweight.sums.blocks import Table
+from deadweight.tools.thresholds import LEAST_Z
 
 RNG = np.random.default_rng(3)
 SPREAD = float(LOG.rewards.std())
@@ -22,12 +24,6 @@ NOISE = {
     "large noise": dw.GivenQ(5 * SPREAD * RNG.normal(size=(LOG.n_steps, 3))),
     "a smooth random Q": dw.GivenQ(2 * np.sin(LOG.features @ RNG.normal(size=(4, 3)) + 1.0)),
 }
-
-
-def test_rewards_to_go_by_a_plain_loop() -> None:
-    log = dw.Trajectories(list("aabab"), [0] * 5, [1.0, 2.0, 4.0, 8.0, 16.0], [0, 2, 5])
-    found = rewards_to_go(log, 0.5, np.array([0, 1, 0, 1, 2]))
-    np.testing.assert_allclose(found, [2.0, 2.0, 4 + 0.5 * 16, 8 + 8, 16])
 
 
 def test_fit_by_plain_loops() -> None:
@@ -48,12 +44,14 @@ def test_fit_by_plain_loops() -> None:
         y[times == t] -= y[times == t].mean() if (times == t).any() else 0.0
     b = (x * y).sum() / (x * x).sum()
     u = [sum(x[k] * (y[k] - b * x[k]) for k in range(lo, hi)) for lo, hi in pairwise(offsets)]
-    assert fit_of(log, q, 0.9) == pytest.approx(b * (x * x).sum() / np.sqrt(np.square(u).sum()), rel=1e-10)
+    policy = dw.RowPolicy(np.full((n, 2), 0.5))
+    z = calibration_z(ask(log, policy, policy, 0.9), Table(q, by_action=True))
+    assert z == pytest.approx(b * (x * x).sum() / np.sqrt(np.square(u).sum()), rel=1e-10)
 
 
 def test_a_model_that_knows_something_may_drop() -> None:
-    guard = guard_of(ask(LOG, pi_e, pi_b))
-    assert guard.helps
+    guard = row_checks_of(ask(LOG, pi_e, pi_b))
+    assert guard.ratio < 1
     assert guard.allows
     assert guard.z > 5
     assert dw.estimate("C-WSPDIS", LOG, pi_e, pi_b, interval=None).dropped_share > 0
@@ -64,7 +62,7 @@ def test_a_learned_model_that_foretells_nothing_has_no_share() -> None:
     sepsis = dw.domains.sepsis_like()
     log = sepsis.sample(300, seed=3)
     question = ask(log, sepsis.pi_e, sepsis.pi_b, options=Options(model=irrelevant(log, 0)))
-    assert guard_of(question).z < LEAST_Z
+    assert row_checks_of(question).z < LEAST_Z
     evaluation = dw.evaluate(log, sepsis.pi_e, sepsis.pi_b, background=False, model=irrelevant(log, 0))
     found = evaluation["BLEND"]
     assert set(found.shares) <= set(WITHOUT_MODEL)
@@ -84,7 +82,7 @@ def test_a_learned_model_that_foretells_something_needs_no_more() -> None:
 @pytest.mark.parametrize("model", NOISE)
 @pytest.mark.parametrize("name", ["C-WSPDIS", "WDRSIS", "WSPDIS"])
 def test_a_model_that_knows_nothing_drops_nothing(model: str, name: str) -> None:
-    guard = guard_of(ask(LOG, pi_e, pi_b, options=Options(model=NOISE[model])))
+    guard = row_checks_of(ask(LOG, pi_e, pi_b, options=Options(model=NOISE[model])))
     assert not guard.allows
     found = dw.estimate(name, LOG, pi_e, pi_b, model=NOISE[model], interval=None)
     assert found.dropped_share == 0.0

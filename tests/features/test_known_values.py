@@ -9,16 +9,15 @@ import pytest
 from features.test_feature_evaluation import LOG, TRUTH, pi_b, pi_e
 
 import deadweight as dw
-from deadweight.answers.blend import WITHOUT_MODEL
-from deadweight.answers.candidates import gather
-from deadweight.answers.trust import KnownValues, known_values
+from deadweight.answers.candidates import WITHOUT_MODEL, gather
+from deadweight.answers.model_tests import ResidualTest, residual_test
 from deadweight.question.asked import Options
 from deadweight.question.question import ask
 
 RNG = np.random.default_rng(7)
 
 
-def ragged_case(gamma: float) -> tuple[dw.Trajectories, dw.RowPolicy, np.ndarray, KnownValues]:
+def ragged_case(gamma: float) -> tuple[dw.Trajectories, dw.RowPolicy, np.ndarray, ResidualTest]:
     """Episodes of different lengths, one cut early, with values that are not those of the policy."""
     rng = np.random.default_rng(1)
     lengths = rng.integers(1, 5, 40)
@@ -35,7 +34,7 @@ def ragged_case(gamma: float) -> tuple[dw.Trajectories, dw.RowPolicy, np.ndarray
         terminated=terminated,
     )
     policy, q = dw.RowPolicy(rng.dirichlet([2.0, 2.0], n)), rng.normal(size=(n, 2))
-    found = known_values(ask(log, policy, None, gamma, Options(model=dw.GivenQ(q))))
+    found = residual_test(ask(log, policy, None, gamma, Options(model=dw.GivenQ(q))))
     assert found is not None
     return log, policy, q, found
 
@@ -72,7 +71,7 @@ def test_with_one_step_an_episode_it_is_doubly_robust() -> None:
         propensities=np.full(50, 0.5),
     )
     policy, given = dw.RowPolicy(rng.dirichlet([2.0, 2.0], 50)), dw.GivenQ(rng.normal(size=(50, 2)))
-    found = known_values(ask(log, policy, None, options=Options(model=given)))
+    found = residual_test(ask(log, policy, None, options=Options(model=given)))
     robust = dw.estimate("DR", log, policy, model=given)
     assert found is not None
     assert found.estimate[0] == pytest.approx(robust.value, rel=1e-12)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import deadweight as dw
-from deadweight.answers.blend import SECOND_OPINION, Evidence, Mixture, half_width
-from deadweight.answers.headline import judge
+from deadweight.answers.blend import Mixture, half_width
+from deadweight.answers.candidates import SECOND_OPINION, Candidates
+from deadweight.verbs.verdict import judge
 
 WALK = dw.domains.navigation()
 LOG = WALK.sample(60, seed=0)
@@ -40,12 +41,12 @@ def test_values_that_are_given_have_a_check_of_their_own() -> None:
     assert SECOND_OPINION not in parts_of(dw.GivenQ(np.zeros((LOG.n_steps, LOG.n_actions))))
 
 
-def made(second: float, error_of_weights: float = 1.0) -> Evidence:
+def made(second: float, error_of_weights: float = 1.0) -> Candidates:
     """Weights and a model that agree on 0, and the default's model elsewhere, all of them independent."""
     names = ("WDR", "LIN", "DM", "BEHAVIOUR", "WPDIS", "WIS", SECOND_OPINION)
     errors = np.array([error_of_weights, error_of_weights, 0.1, 0.1, 1.0, 1.0, 0.1])
     values = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, second])
-    return Evidence(names, values, np.diag(errors**2), np.full(7, 1e9), 10**6, 1e9)
+    return Candidates(names, values, np.diag(errors**2), np.full(7, 1e9), 10**6, 1e9)
 
 
 def test_all_of_the_distance_counts() -> None:

@@ -7,7 +7,7 @@ import pytest
 from deadweight_studies.problems import previous_action
 
 import deadweight as dw
-from deadweight.answers.witnesses import Witnesses, witnesses_of
+from deadweight.answers.trust import CrossChecks, cross_checks_of
 from deadweight.estimators.estimator import estimator_of
 from deadweight.negligible.levels import Columns
 from deadweight.negligible.path import path_of, strays
@@ -32,7 +32,7 @@ def test_the_choice_is_the_least_error_with_the_anchor(name: str, share: float) 
             stray = (path.estimate - undropped.value) ** 2 - np.abs(se0**2 - path.std_error**2)
         else:
             stray = (path.corrected - undropped.value) ** 2 - se0**2
-        windowed = witnesses_of(question).windowed
+        windowed = cross_checks_of(question).windowed
         for value in windowed:
             assert abs(value - undropped.value) <= 3 * se0  # else it would be no witness
             stray = np.maximum(stray, (path.corrected - value) ** 2)
@@ -48,17 +48,17 @@ def test_the_choice_is_the_least_error_with_the_anchor(name: str, share: float) 
 def test_a_level_is_held_by_what_nothing_contradicts() -> None:
     columns = Columns(*(np.array(column) for column in ([1.0, 2.0], [0.5, 0.1], [0.0, 0.5], [20.0, 90.0])))
     corrected, robust = estimator_of("C-WSPDIS"), estimator_of("WDRSIS")
-    anchor = Witnesses(1.0, 0.2, 20.0)
+    anchor = CrossChecks(1.0, 0.2, 20.0)
     np.testing.assert_allclose(strays(corrected, columns, anchor), [0.0, 0.5**2 - 0.2**2])
     np.testing.assert_allclose(strays(robust, columns, anchor), [0.0, 1.0 - abs(0.5**2 - 0.1**2)])
-    few = Witnesses(1.0, 0.2, 9.0)
+    few = CrossChecks(1.0, 0.2, 9.0)
     np.testing.assert_allclose(strays(corrected, columns, few), [0.0, 0.0])
-    windowed = Witnesses(1.0, 0.2, 20.0, (1.1, 9.0))  # the second is contradicted
+    windowed = CrossChecks(1.0, 0.2, 20.0, (1.1, 9.0))  # the second is contradicted
     np.testing.assert_allclose(strays(corrected, columns, windowed), [0.1**2, 0.5**2 - 0.2**2])
-    one_sided = Witnesses(1.0, 0.2, 9.0, (0.9,), one_sided=True)
+    one_sided = CrossChecks(1.0, 0.2, 9.0, (0.9,), one_sided=True)
     np.testing.assert_allclose(strays(corrected, columns, one_sided), [0.0, 0.6**2 - 0.1**2])
-    assert np.isinf(strays(corrected, columns, Witnesses(1.0, 0.2, 9.0, allows=False))[1])
-    unproven = Witnesses(1.0, 0.2, 20.0, proven=False)  # noise excuses nothing
+    assert np.isinf(strays(corrected, columns, CrossChecks(1.0, 0.2, 9.0, allows=False))[1])
+    unproven = CrossChecks(1.0, 0.2, 20.0, proven=False)  # noise excuses nothing
     np.testing.assert_allclose(strays(corrected, columns, unproven), [0.0, 0.5**2])
     np.testing.assert_allclose(strays(robust, columns, unproven), [0.0, 1.0])
 
@@ -81,7 +81,7 @@ def test_without_enough_episodes_there_is_no_anchor() -> None:
     path, free = (path_of(question, estimator_of("WDRSIS"), 1, anchored) for anchored in (True, False))
     assert free.ess[0] < 10
     error = (path.bias / 16) ** 2 + path.std_error**2
-    for value in witnesses_of(question).windowed:  # nobody contradicts them
+    for value in cross_checks_of(question).windowed:  # nobody contradicts them
         error = np.maximum(error, (path.bias / 16) ** 2 + path.std_error**2 + (path.estimate - value) ** 2)
     open_levels = np.flatnonzero(path.ess >= 10)
     assert path.chosen == open_levels[error[open_levels].argmin()]

@@ -13,7 +13,7 @@ from deadweight.io.open import open_log
 from deadweight.io.stream import open_stream
 from deadweight.question import question as core
 from deadweight.tools import progress as news
-from deadweight.tools.progress import Pass, Progress, expect_passes, unforeseen_passes
+from deadweight.tools.progress import Pass, Progress, expect_passes
 
 ASKED: list[dict[str, Any]] = [
     {},
@@ -114,8 +114,7 @@ def test_the_time_left_is_that_of_the_passes_so_far(monkeypatch: pytest.MonkeyPa
         clock[0] = 10.0
         first.done(50)
         first.done(50)
-        with unforeseen_passes():
-            second = Pass(100)
+        second = Pass(100)
         clock[0] = 30.0
         second.done(100)
     assert [(one.passes, one.seconds_left) for one in seen] == [(3, 50.0), (3, 20.0), (4, 30.0)]

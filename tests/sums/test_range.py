@@ -12,7 +12,7 @@ import pytest
 import reference as ref
 
 import deadweight as dw
-from deadweight.answers.witnesses import witnesses_of
+from deadweight.answers.trust import cross_checks_of
 from deadweight.question.question import ask
 
 TINY = 2.0**-40  # 0.9e-12; a power of two, so that rational arithmetic stays quick
@@ -230,6 +230,6 @@ def test_the_proof_of_a_model_does_not_depend_on_the_unit_of_rewards() -> None:
     log = problem.sample(200, seed=1)
     unit = 2.0**320
     other = dw.Trajectories(log.states, log.actions, log.rewards * unit, log.offsets)
-    plain, huge = (witnesses_of(ask(one, problem.pi_e, problem.pi_b)) for one in (log, other))
+    plain, huge = (cross_checks_of(ask(one, problem.pi_e, problem.pi_b)) for one in (log, other))
     assert huge.proven == plain.proven
     assert huge.undropped == pytest.approx(plain.undropped * unit, rel=1e-9)

@@ -1,11 +1,8 @@
-"""Evidence: the estimates that BLEND mixes, with the covariance of their full influences.
+"""The candidates of BLEND: the table of the estimates that it may be made of, and what a log says of them.
 
-Two passes over the log: one for the sums of all estimates and of their starts, one for the influences. What a
-question has computed already (model, values) is used again, and others may share both passes.
-
-Where states are rows there are no windows, since windowed weights need the share of each state in the model;
-models have not seen the rows that they serve as it is, so that WDR is cross-fitted; and values that are taken
-as known have no standard error, so that WIN1 (`deadweight.answers.trust`) stands for DM.
+Two passes over the log: one for the sums of all estimates and of their starts, one for their full influences,
+whose covariance the mix (`deadweight.answers.blend`) needs. What a question has computed already (model,
+values) is used again, and others may share both passes.
 """
 
 from __future__ import annotations
@@ -18,44 +15,193 @@ from functools import cached_property, partial
 import numpy as np
 
 from deadweight.answers.answering import Answers
-from deadweight.answers.blend import BY_EPISODE, BY_STEP, ROUNDING, SECOND_OPINION, WHOLE_WEIGHTS, Evidence
 from deadweight.answers.influences import Job
 from deadweight.answers.intervals import ReturnExtent
+from deadweight.answers.model_tests import has_given_values, residual_test
 from deadweight.answers.plans import plan_of
 from deadweight.answers.rounds import Counts, OfInfluences, Sums, Task
-from deadweight.answers.trust import has_given_model, is_proven, known_values
-from deadweight.answers.witnesses import LEAST_Z, fit_of
-from deadweight.estimators import estimator
+from deadweight.answers.trust import calibration_z, has_folds, is_proven
+from deadweight.estimators import estimator as names
 from deadweight.estimators.direct import DirectByRow, Episodes, Together
-from deadweight.estimators.estimator import BUILT_IN
 from deadweight.estimators.influence import Influence, no_influence
 from deadweight.estimators.product import Summed
 from deadweight.estimators.windowed import ModelSteps, model_steps
 from deadweight.question.drops import NOTHING_DROPPED
-from deadweight.question.question import MOST_VALUES, Question, RowQuestion
-from deadweight.sums.blocks import Block
+from deadweight.question.question import Question, RowQuestion
+from deadweight.sums.blocks import Block, Table
 from deadweight.sums.ends import RewardTiming
 from deadweight.sums.reduction import in_log_order, numbered
 from deadweight.sums.running import Running, scale
 from deadweight.sums.summaries import CoMoments, Kish, Pieces
 from deadweight.tools.arithmetic import divide
+from deadweight.tools.thresholds import FEW_EPISODES, LEAST_Z, MOST_LACKING, ROUNDING
 from deadweight.typing import FloatArray
 from deadweight.values.model import FOLDS
 from deadweight.values.model_influence import SquaresByState, Surprise
+from deadweight.values.rows import RowValues
 
-WINDOWS = tuple(one.name for one in estimator.WINDOWS)
+CROSS_FITTED, SECOND_OPINION, BASELINE = names.CROSS_FITTED.name, "DM by default", "BEHAVIOUR"
+# What is left without a model, and where all reward comes last.
+BY_STEP, BY_EPISODE = WITHOUT_MODEL = ("WPDIS", "WIS")
 
 
-def gather(question: Question, answers: Answers | None = None) -> Evidence:
-    """All estimates of a question that a blend needs; sums that are there already are not made again."""
-    if Evidence not in question.paths:
+@dataclass(frozen=True)
+class Candidate:
+    """An estimate that BLEND may be made of, or is compared with.
+
+    Attributes:
+      name: of the estimate.
+      words: what it is, in the sentences of a verdict.
+      products: of ratios that it multiplies, of the "whole" episode, of a "window", or of "one" step. The
+        standard error of what has none is right with few effective episodes.
+      leans: on the model, "wholly", or "partly" and beside cross-fitted WDR alone.
+      needs: what a question must have for the estimate to be made, see `_conditions`.
+      excluded: what a question has where nothing tells its error, so that it has no share.
+    """
+
+    name: str
+    words: str
+    products: str = ""
+    leans: str = ""
+    needs: str = "always"
+    excluded: str = "never"
+
+
+_TABLE = (
+    Candidate("LIN", "doubly robust with all ratios, one at a time", excluded="weighted rows"),
+    Candidate("DM", "the fitted model alone", leans="wholly", excluded="given values"),
+    Candidate(BASELINE, "the mean return of the log"),
+    Candidate(BY_STEP, "per-decision weights without a model", "whole"),
+    Candidate(BY_EPISODE, "whole-episode weights without a model", "whole"),
+    Candidate(CROSS_FITTED, "doubly robust with models fitted on other episodes", "whole", needs="folds"),
+    Candidate("WDR", "doubly robust with all ratios", "whole", needs="no folds"),
+    Candidate("WIN3", "doubly robust with the latest three ratios", "window", "partly", needs="labels"),
+    Candidate("WIN2", "doubly robust with the latest two ratios", "window", "partly", needs="labels"),
+    Candidate("WIN1", "the given values, corrected by the latest ratio", "one", needs="given rows"),
+    Candidate(SECOND_OPINION, "the model that is used if none is chosen, alone", "", "wholly", "default"),
+)
+
+
+def _conditions(question: Question) -> dict[str, bool]:
+    """What a question has, by the words of the table."""
+    folds, rows, given = has_folds(question), question.row_values is not None, has_given_values(question)
+    return {
+        "always": True,
+        "never": False,
+        # Where states are rows models have not seen the rows that they serve as it is: WDR is cross-fitted.
+        "folds": folds,
+        "no folds": not folds,
+        # Windowed weights need the share of each state in the model.
+        "labels": not rows,
+        # Values that are taken as known have no standard error; row by row WIN1 stands for DM.
+        "given values": given,
+        "given rows": given and rows,
+        "default": _default_values(question) is not None,
+        # The error of LIN is known for sums of ratios, not for such sums of rows that stand for many.
+        "weighted rows": question.cut_weights is not None,
+    }
+
+
+def _default_values(question: Question) -> RowValues | None:
+    """The default's values where another model learned from the same features, if they predict anything."""
+    values = question.default_values if isinstance(question, RowQuestion) else None
+    if values is None:
+        return None
+    q = Table(values.q, by_action=True)
+    z = question.made_once((SECOND_OPINION,), lambda: calibration_z(question, q))
+    return values if z >= LEAST_Z else None
+
+
+CANDIDATES = {candidate.name: candidate for candidate in _TABLE}
+# From the fewest assumptions to the least variance; the first two never stand beside each other.
+ORDER = (CROSS_FITTED, "WDR", "LIN", "WIN3", "WIN2", "WIN1", "DM")
+WINDOWS = tuple(each.name for each in _TABLE if each.products == "window")
+WHOLE_WEIGHTS = tuple(each.name for each in _TABLE if each.products == "whole")
+_ESTIMATORS = {**names.BUILT_IN, **{one.name: one for one in (names.CROSS_FITTED, *names.WINDOWS)}}
+WORDS = {
+    **{candidate.name: candidate.words for candidate in _TABLE},
+    # In results that earlier versions have saved.
+    "WDRSIS": "doubly robust with negligible states dropped",
+    "WDRSIS cross-fitted": "doubly robust with negligible states dropped and models of other episodes",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """The candidates of a question, as the log has them.
+
+    Attributes:
+      names: (k,) of the estimates.
+      values: (k,) the estimates.
+      covariance: (k, k) of the estimates, from full influences.
+      sizes: (k,) effective episodes behind each.
+      n: episodes.
+      ess: effective sample size of the weights of whole episodes.
+      thirds: (k, k, k) means of the products of three influences, each in its standard deviation; None for a
+        single episode.
+      unseen_variance: of what the model hardly saw.
+      shared_bias: of the model, by leaving out folds.
+      model: whether the model may be used at all.
+      late: all reward comes with the last step of episodes of different lengths.
+      lacking: by how much the mean weight of whole episodes is less than 1, beyond one standard error.
+      extent: the range of returns.
+      row_distance: what the row of weights alone allows for its distance from other estimates.
+      left_out: estimates that may not be mixed: nothing says how sure they are.
+      influences: (k,) of an episode on each estimate, where the mix is to have one.
+      unseen: (S, A) what each pair contributes to the root of that variance.
+      rows: (k, n) the influences of all episodes, where a question keeps them.
+    """
+
+    names: tuple[str, ...]
+    values: FloatArray
+    covariance: FloatArray
+    sizes: FloatArray
+    n: int
+    ess: float
+    thirds: FloatArray | None = None
+    unseen_variance: float = 0.0
+    shared_bias: float = 0.0
+    model: bool = True
+    late: bool = False
+    lacking: float = 0.0
+    extent: float = 0.0
+    row_distance: float = 0.0
+    left_out: tuple[str, ...] = ()
+    influences: tuple[Influence, ...] = ()
+    unseen: FloatArray | None = None
+    rows: FloatArray | None = None
+
+    @property
+    def missing(self) -> float:
+        """What episodes may hold that the log does not have."""
+        return self.lacking * self.extent
+
+    @property
+    def order(self) -> list[str]:
+        """The estimates that may be mixed, from the one that assumes least."""
+        sizes = dict(zip(self.names, self.sizes.tolist(), strict=True))
+        order = [name for name in ORDER if name in sizes and not self._is_out(CANDIDATES[name], sizes[name])]
+        return order if self.model and order else [BY_EPISODE if self.late else BY_STEP]
+
+    def _is_out(self, candidate: Candidate, size: float) -> bool:
+        whole, window = candidate.products == "whole", candidate.products == "window"
+        few = (whole or window) and size < FEW_EPISODES
+        return few or (whole and self.lacking > MOST_LACKING) or candidate.name in self.left_out
+
+
+# --- What the log says of them ------------------------------------------------------------------------------
+
+
+def gather(question: Question, answers: Answers | None = None) -> Candidates:
+    """The candidates of a question; sums that are there already are not made again."""
+    if Candidates not in question.paths:
         Gatherer(question, answers or Answers(question, ())).evidence()
-    evidence: Evidence = question.paths[Evidence]
-    return evidence
+    candidates: Candidates = question.paths[Candidates]
+    return candidates
 
 
-def evidence_of(question: Question) -> Task[Evidence]:
-    """The evidence of a question, by passes that others may share."""
+def candidates_of(question: Question) -> Task[Candidates]:
+    """The candidates of a question, by passes that others may share."""
     yield Counts()
     gatherer = Gatherer(question, Answers(question, ()))
     yield Sums(gatherer.wanted, [gatherer.plans[BY_STEP].weighting])
@@ -63,18 +209,20 @@ def evidence_of(question: Question) -> Task[Evidence]:
     return gatherer.evidence()
 
 
-def checked(question: Question, answers: Answers, evidence: Evidence, lost: bool) -> Evidence:
-    """The evidence once it is known whether the model is lost; whoever gathers again gets it so."""
-    if lost or not evidence.model:
-        name = BY_EPISODE if evidence.late else BY_STEP
-        distance = answers.disagreement(plan_of(question, BUILT_IN[name], NOTHING_DROPPED))
-        evidence = replace(evidence, model=False, row_distance=distance or 0.0)
-    question.paths[Evidence] = evidence
-    return evidence
+def checked(question: Question, answers: Answers, candidates: Candidates, lost: bool) -> Candidates:
+    """The candidates once it is known whether the model is lost; whoever gathers again gets them so."""
+    if lost or not candidates.model:
+        name = BY_EPISODE if candidates.late else BY_STEP
+        distance = answers.disagreement(plan_of(question, names.BUILT_IN[name], NOTHING_DROPPED))
+        candidates = replace(candidates, model=False, row_distance=distance or 0.0)
+    question.paths[Candidates] = candidates
+    return candidates
 
 
 class Gatherer:
     """What a blend needs of the log, asked for in two passes that others may share.
+
+    What a question has computed already (model, values) is used again.
 
     Args:
       question: with pi_e of all actions, and a model that can be solved.
@@ -84,51 +232,32 @@ class Gatherer:
     def __init__(self, question: Question, answers: Answers) -> None:
         self.question, self.answers = question, answers
         self._joint: Joint | None = None
-        wanted = [BUILT_IN[name] for name in ("LIN", "DM", "BEHAVIOUR", BY_STEP, BY_EPISODE)]
-        wanted.append(estimator.CROSS_FITTED if self._has_folds else BUILT_IN["WDR"])
-        if not self._by_row:
-            wanted += estimator.WINDOWS
-        self.plans = {one.name: plan_of(question, one, NOTHING_DROPPED) for one in wanted}
-
-    @property
-    def _by_row(self) -> bool:
-        return self.question.row_values is not None
-
-    @cached_property
-    def _has_folds(self) -> bool:
-        """Whether there are models of a table that have not seen the episodes which they serve."""
-        question = self.question
-        if self._by_row or question.options.model is not None or question.n < FOLDS:
-            return False
-        return FOLDS * question.values.q.values.size <= MOST_VALUES
-
-    @cached_property
-    def _steps(self) -> ModelSteps:
-        return model_steps(self.question)
-
-    @cached_property
-    def _facts(self) -> dict[str, Summed]:
-        """What is summed beside the estimates, by what it tells."""
-        facts: dict[str, Summed] = {
-            "timing": RewardTiming(),
-            "extent": ReturnExtent(self.question.gamma),
+        has = _conditions(question)
+        self.names = [each.name for each in _TABLE if has[each.needs]]
+        self.left_out = tuple(each.name for each in _TABLE if has[each.excluded])
+        self.plans = {
+            name: plan_of(question, _ESTIMATORS[name], NOTHING_DROPPED)
+            for name in self.names
+            if name in _ESTIMATORS
         }
-        if not self._by_row:
-            facts["surprise"] = WalkedSurprise(self.question.model, self._steps)
-            facts["windows"] = WindowSizes(self._steps, 3)
-        return facts
+        self._facts: dict[str, Summed] = {"timing": RewardTiming(), "extent": ReturnExtent(question.gamma)}
+        if has["labels"]:
+            steps = model_steps(question)
+            self._facts["surprise"] = WalkedSurprise(question.model, steps)
+            self._facts["windows"] = WindowSizes(steps, 3)
 
     @property
     def wanted(self) -> list[Summed]:
-        """What is to be summed in the first pass."""
-        of_plans = [one for plan in self.plans.values() for one in (plan.summed, plan.starts)]
-        return [*(one for one in of_plans if one is not None), *self._facts.values()]
+        """What is to be summed in the first pass: the estimates and their starts, and facts of the log."""
+        of_plans = [summed for plan in self.plans.values() for summed in (plan.summed, plan.starts)]
+        return [*(summed for summed in of_plans if summed is not None), *self._facts.values()]
 
     @property
     def job(self) -> Job:
-        """What is to be done in the second pass."""
+        """What is to be done in the second pass: joint moments of all influences."""
         summarise = partial(joint_moments, self._unit, self.question.keeps_influences)
-        return Job([influence for _, influence in self._estimates.values()], summarise, self._keep)
+        influences = [influence for _, influence in self._estimates.values()]
+        return Job(influences, summarise, partial(setattr, self, "_joint"))
 
     @property
     def _unit(self) -> float:
@@ -136,9 +265,6 @@ class Gatherer:
         extent = self.answers.found(self._facts["extent"])
         largest = max(abs(extent.lowest), abs(extent.highest))
         return math.ldexp(1.0, math.frexp(largest)[1]) if 0.0 < largest < math.inf else 1.0
-
-    def _keep(self, joint: Joint) -> None:
-        self._joint = joint
 
     @cached_property
     def _estimates(self) -> dict[str, tuple[float, Influence]]:
@@ -152,24 +278,14 @@ class Gatherer:
             if name in estimates:
                 value, influence = estimates[name]
                 estimates[name] = direct[0] + value, Together((influence, direct[1]))
-        known, second = known_values(self.question), self._second_opinion
-        if known is not None:
+        if "WIN1" in self.names and (known := residual_test(self.question)) is not None:
             estimates["WIN1"] = known.estimate
-        if second is not None:
-            estimates[SECOND_OPINION] = second
+        if (default := _default_values(self.question)) is not None:
+            fit = DirectByRow(default).finish(Episodes(self.question.n), weighted=False)
+            estimates[SECOND_OPINION] = fit.value, fit.influence or no_influence
         return estimates
 
-    @property
-    def _second_opinion(self) -> tuple[float, Influence] | None:
-        """What the default's model says where another one was learned, unless it predicts nothing."""
-        question = self.question
-        values = question.default_values if isinstance(question, RowQuestion) else None
-        if values is None or fit_of(question.parts[0], values.q, question.gamma) < LEAST_Z:
-            return None
-        fit = DirectByRow(values).finish(Episodes(question.n), weighted=False)
-        return fit.value, fit.influence or no_influence
-
-    def evidence(self) -> Evidence:
+    def evidence(self) -> Candidates:
         """All of it; by passes of its own where no others were shared."""
         question, answers, estimates = self.question, self.answers, self._estimates
         if self._joint is None:
@@ -180,7 +296,7 @@ class Gatherer:
         kept = self._finite(covariance)
         named = tuple(list(estimates)[place] for place in kept)
         unseen = self._unseen()
-        evidence = Evidence(
+        candidates = Candidates(
             named,
             np.array([estimates[name][0] for name in named]),
             covariance[np.ix_(kept, kept)],
@@ -195,13 +311,13 @@ class Gatherer:
             late=answers.found(self._facts["timing"]).is_late,
             lacking=self._lacking,
             extent=self._extent,
-            left_out=self._left_out,
+            left_out=self.left_out,
             influences=tuple(estimates[name][1] for name in named),
             unseen=unseen,
             rows=None if joint.rows is None else in_log_order(joint.rows)[kept],
         )
-        question.paths[Evidence] = evidence  # for whoever asks again
-        return evidence
+        question.paths[Candidates] = candidates  # for whoever asks again
+        return candidates
 
     def _finite(self, covariance: FloatArray) -> list[int]:
         """Places of the estimates that have a value.
@@ -209,27 +325,18 @@ class Gatherer:
         Products over a window may leave the range of doubles; all the others carry an exponent.
         """
         known = np.isfinite(np.diag(covariance)) | (self.question.n < 2)
-        lost = {
-            name
-            for (name, (value, _)), fine in zip(self._estimates.items(), known, strict=True)
-            if not (fine and np.isfinite(value)) and name in ("LIN", *WINDOWS)
-        }
-        if not lost.isdisjoint(WINDOWS):
-            lost.update(WINDOWS)
+        values = [value for value, _ in self._estimates.values()]
+        fine = dict(zip(self._estimates, known & np.isfinite(values), strict=True))
+        lost = {name for name in ("LIN", *WINDOWS) if not fine.get(name, True)}
+        lost.update(WINDOWS if lost.intersection(WINDOWS) else ())
         return [place for place, name in enumerate(self._estimates) if name not in lost]
 
     def _size(self, name: str, ess: float) -> float:
         """Effective episodes behind an estimate: all of them where it has no products of ratios."""
         if name in WINDOWS:  # of the longest, on average over the steps that pi_e reaches
-            sizes, alive = self.answers.found(self._facts["windows"]).ess, self._steps.alive
+            sizes, alive = self.answers.found(self._facts["windows"]).ess, model_steps(self.question).alive
             return float(sizes @ alive[: len(sizes)] / alive.sum())
         return ess if name in WHOLE_WEIGHTS else self.question.n
-
-    @property
-    def _left_out(self) -> tuple[str, ...]:
-        """What nothing tells the error of: values that were given, and LIN where rows stand for many."""
-        given = has_given_model(self.question) or "WIN1" in self._estimates
-        return (*(["DM"] if given else []), *(["LIN"] if self.question.cut_weights is not None else []))
 
     @property
     def _lacking(self) -> float:
@@ -247,7 +354,7 @@ class Gatherer:
 
     def _unseen(self) -> FloatArray | None:
         """(S, A) what pairs that were hardly seen could do, of which no influence knows, DM's included."""
-        if self._by_row or self.question.options.model is not None:
+        if self.question.options.model is not None or "surprise" not in self._facts:
             return None
         return self.question.unseen_errors(self.answers.found(self._facts["surprise"]))
 
@@ -257,7 +364,7 @@ class Gatherer:
         if values is not None and values.start_without is not None:
             folds, n = values.start_without.shape
             without = [values.start_without[k, np.arange(n) % folds != k].mean() for k in range(folds)]
-        elif self._has_folds:
+        elif has_folds(question):
             fits = question.cross_fitted(FOLDS).fits
             without = [float(fitted.model.d0 @ fitted.v[0]) for fitted in fits]
         else:

@@ -21,11 +21,6 @@ from deadweight.tools.arithmetic import once
 from deadweight.typing import FloatArray
 from deadweight.values.model_influence import Surprise
 
-# Fewer effective episodes than this carry no conclusion.
-FEW_EPISODES = 10.0
-
-# Share of the logged steps from which on a drop leaves no weights to speak of.
-NEARLY_ALL = 0.95
 # The witness that drops nothing.
 UNDROPPED = DOUBLY_ROBUST.variant(W)
 

@@ -1,9 +1,10 @@
-"""Whether action values, given or learned, may be used for more than taking noise away.
+"""May the model be trusted? Whether its values may be used at all, and whether they may drop states.
 
 A model of features or labels that mean nothing sees no advantage of any action, and its value is about that
 of the behaviour policy: wrong, at a small standard error, and often too close to what weights say to be told
-from it. That it predicts nothing of what unseen episodes earn tells it from others, and of labels that
-transitions and rewards have nothing to do with them.
+from it. The tests of `deadweight.answers.model_tests` tell, and this is the one place that decides by them:
+`is_proven` for any use, `cross_checks_of` for the automatic drop, `confounding_of` for logs whose old policy
+looked at more than the states show. Their thresholds are in `deadweight.tools.thresholds`.
 """
 
 from __future__ import annotations
@@ -11,211 +12,280 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property
 
 import numpy as np
 
 from deadweight.answers.answering import Answers
 from deadweight.answers.influences import Job
+from deadweight.answers.model_tests import (
+    ENOUGH,
+    CalibrationSlope,
+    SlopeResiduals,
+    labels_are_noise,
+    residual_test,
+)
+from deadweight.answers.plans import plan_of
 from deadweight.answers.rounds import OfInfluences
-from deadweight.answers.witnesses import LEAST_Z, guard_of, labels_are_noise
-from deadweight.estimators.influence import Influence
-from deadweight.estimators.windowed import ModelSteps, model_steps
-from deadweight.log.trajectories import episode_of_rows, step_of_rows
-from deadweight.question.question import Question
-from deadweight.sums.blocks import Block, Field, Logged, powers
+from deadweight.estimators.estimator import BUILT_IN
+from deadweight.estimators.product import SelfNormalised, Summed
+from deadweight.estimators.windowed import ModelSteps, model_steps, row_window, value_of_starts, windowed
+from deadweight.question.drops import NOTHING_DROPPED
+from deadweight.question.question import MOST_VALUES, Question, Values
+from deadweight.sums.blocks import Block, Field, Logged
 from deadweight.sums.old_policies import SAME, Confounding, slope_sums
-from deadweight.sums.reduction import reduce_log
-from deadweight.sums.summaries import KeyedSums, RowMoments, Total
-from deadweight.tools.arithmetic import divide, sums_by
+from deadweight.sums.summaries import KeyedSums, Total
+from deadweight.tools import thresholds
+from deadweight.tools.arithmetic import divide
 from deadweight.typing import FloatArray
-from deadweight.values.rows import MovedValues, OfEpisodes, RowValues
-
-# --------------------------------------------------------------------------------------------------------
-# Known values: action values that are taken as they are, held against what the log earned step by step.
-#
-# If Q is that of pi_e, what a step adds to it, :math:`\delta = r + \gamma V(x') - Q(x, a)`, has mean 0
-# whatever was seen and done before. No weights are needed to see where it has not: with
-#
-# .. math:: S_i = \sum_t \gamma^t g_{it} \, \delta_{it}
-#
-# the mean of S over episodes is 0 for every g that does not look ahead. Four of them are tried: one; the
-# ratio of the step; Q less its mean; and Q less V, how much better the action is held to be. Values that are
-# noise, another policy's, at the wrong level or of the wrong sign are off by many standard errors. Values
-# without any content are not, so they must also go with what was earned (`deadweight.answers.witnesses`).
-#
-# A test that finds nothing is no proof. Values that pass are therefore not taken for exact: with g the ratio
-# they are corrected by what the log says,
-#
-# .. math:: \mathrm{WIN1} = \frac1n \sum_i \Bigl[ V(x_{i0}) + \sum_t \gamma^t \rho_{it} \, \delta_{it} \Bigr]
-#
-# doubly robust with the latest ratio only, whose standard error shows how far the log can tell.
-
-# More standard errors than this are no chance.
-MOST_STANDARD_ERRORS = 3.0
-# Means smaller than this, relative to the values, are rounding.
-ROUNDING = 1e-9
-
-
-@dataclass(frozen=True, eq=False)
-class KnownValues:
-    """What the log says of values that were given to it.
-
-    Attributes:
-      z: (4,) the means of S, in standard errors.
-      one_step: (n,) each episode's part of WIN1.
-    """
-
-    z: FloatArray
-    one_step: FloatArray
-
-    @property
-    def fits(self) -> bool:
-        """Whether none of the four speaks against the values."""
-        return bool((np.abs(self.z) <= MOST_STANDARD_ERRORS).all())
-
-    @property
-    def estimate(self) -> tuple[float, Influence]:
-        """WIN1 and the influence of each episode on it."""
-        return float(self.one_step.mean()), OfEpisodes(self.one_step)
-
-
-def known_values(question: Question) -> KnownValues | None:
-    """What the log says of the values of a question; None where they were learned from it in closed form."""
-    values = question.row_values
-    if values is None or isinstance(values, MovedValues):
-        return None
-    return question.made_once((KnownValues,), lambda: _held_against_the_log(question, values))
-
-
-def _held_against_the_log(question: Question, values: RowValues) -> KnownValues:
-    log = question.parts[0]
-    episode = episode_of_rows(log)
-    times = step_of_rows(log)
-    q = values.q[log.states]  # (steps, A)
-    pi_e = question.pi_e("A check of values")[log.states]
-    v = np.einsum("ia,ia->i", q, pi_e)
-    rows = np.arange(log.n_steps)
-    taken = q[rows, log.actions]
-    found = log.rewards + question.gamma * _followed_by(question, v) - taken
-    delta = powers(question.gamma, log.horizon)[times] * np.where(np.isnan(found), 0.0, found)
-    ratio = pi_e[rows, log.actions] / _propensities(question)
-    tried = (np.ones_like(v), ratio, taken - taken.mean(), taken - v)
-    sums = [sums_by(episode, g * delta, log.n_episodes) for g in tried]
-    rounding = ROUNDING * (1.0 + float(np.abs(q).max()))
-    z = [_in_standard_errors(one, rounding) for one in sums]
-    return KnownValues(np.array(z), values.start + sums[1])
-
-
-def _followed_by(question: Question, v: FloatArray) -> FloatArray:
-    """(steps,) the value of what follows: nothing after the end or at the time limit.
-
-    NaN where an episode was cut before that: nobody gave the value of what came next.
-    """
-    log = question.parts[0]
-    ends = log.offsets[1:] - 1
-    after = np.append(v[1:], 0.0)
-    after[ends] = 0.0
-    early = ends[~log.terminated & (log.lengths < (question.time_limit or log.horizon))]
-    after[early] = np.nan
-    return after
-
-
-def _propensities(question: Question) -> FloatArray:
-    log, pi_b = question.parts[0], question.pair.pi_b
-    logged: FloatArray | None = log.propensities if pi_b is None else pi_b[log.states, log.actions]
-    assert logged is not None, "a question has a behaviour policy"
-    return logged
-
-
-def _in_standard_errors(sums: FloatArray, rounding: float) -> float:
-    mean = float(sums.mean())
-    if abs(mean) <= rounding or len(sums) < 2:
-        return 0.0
-    error = float(sums.std(ddof=1)) / math.sqrt(len(sums))
-    return mean / error if error > 0.0 else math.copysign(math.inf, mean)
-
-
-# --------------------------------------------------------------------------------------------------------
-# A model that was given instead of fitted: a table, held against what the log earned step by step.
-#
-# What is said in `deadweight.answers.trust` of values row by row holds here as well: with the values of
-# a right model :math:`\delta = r + \gamma V_{t+1}(s') - Q_t(s, a)` has mean 0, whatever it is multiplied by
-# that was known before. A model of another log is not exact either, and nobody says how far off it is:
-# windowed weights correct it by this log, and the model alone has no share in a blend, but may contradict it.
-
-
-def has_given_model(question: Question) -> bool:
-    """Whether the model is a table that somebody else has made."""
-    given = question.row_values is None and question.options.model is not None
-    return given and question.can_solve_model
-
-
-def given_model_fits(question: Question) -> bool:
-    """Whether the log does not contradict the given model; by a pass of its own, once."""
-    return question.made_once(("given model",), lambda: _table_fits_the_log(question))
-
-
-def _table_fits_the_log(question: Question) -> bool:
-    steps = ModelSteps(question)
-    (moments,) = reduce_log(question.parts, partial(_moments, steps), question.workers)
-    return _fits(moments, ROUNDING * (1.0 + float(np.abs(steps.q).max())))
-
-
-def _fits(moments: RowMoments, rounding: float) -> bool:
-    if moments.n < 2:
-        return True
-    errors = np.sqrt(moments.squares / (moments.n - 1) / moments.n)
-    return bool((np.abs(moments.mean) <= np.maximum(MOST_STANDARD_ERRORS * errors, rounding)).all())
-
-
-def _moments(steps: ModelSteps, block: Block) -> list[RowMoments]:
-    """Of each episode's discounted errors, as they are and by three multipliers."""
-    weighted = steps.weighting.on(block)
-    times = powers(steps.gamma, block.horizon) if block.before is None else block.before
-    delta: FloatArray = steps.errors(block).delta * times
-    taken = steps.q[block.times, block.states, block.actions]
-    better = taken - steps.v[block.times, block.states]
-    usual = float(steps.d_e[0] @ steps.v[0, :-1])
-    tried = (1.0, weighted.full, taken - usual, better)
-    return [RowMoments.of(np.stack([(delta * one).sum(axis=1) for one in tried]))]
-
-
-# --------------------------------------------------------------------------------------------------------
+from deadweight.values.model import FOLDS
 
 
 def is_proven(question: Question) -> bool:
     """Whether the log bears out the values: what was earned does not contradict them, and goes with them.
 
     Values that were learned from the log in closed form have a standard error, and need less of a proof.
+    Values without any content are contradicted by nothing, so that given ones must also go with rewards.
     """
-    if has_given_model(question):
-        return given_model_fits(question)
+    given = residual_test(question)
     if question.row_values is None:
-        return not labels_are_noise(question)
-    known, guard = known_values(question), guard_of(question)
-    return guard.z >= LEAST_Z if known is None else known.fits and guard.is_sure
+        return not labels_are_noise(question) if given is None else given.fits
+    checks = row_checks_of(question)
+    return checks.z >= thresholds.LEAST_Z if given is None else given.fits and checks.is_sure
 
 
-# --------------------------------------------------------------------------------------------------------
-# Has the old policy looked at something that the state lacks, and that matters?
-#
-# Logged probabilities that differ within a state and action say that the old policy looked at more than the
-# state: a week, a version, how ill somebody was. That is harmless unless what it looked at also tells what
-# follows. Where it does, the model's error of a step goes along with the logged probability,
-#
-# .. math:: \delta_{it} = r_{it} + \gamma V(s_{i,t+1}) - Q(s_{it}, a_{it}) \quad \text{on} \quad
-#    x_{it} = \log b_{it} - \overline{\log b}_{s_{it} a_{it}},
-#
-# a regression within states and actions, pooled over states, with standard errors clustered by episode and as
-# many degrees of freedom as there are episodes that effectively carry the slope. Each action has a slope of
-# its own: whatever makes one of them more likely makes another less likely, and over all of them the slopes
-# cancel. Weights are not harmed by this, if the logged probabilities are right; whatever rests on the model
-# is. A check that finds nothing is no proof.
-#
-# Probabilities that were counted from the same log are no ground: they are left alone.
+def calibration_z(question: Question, q: Field) -> float:
+    """z of the `CalibrationSlope` of values over all episodes, by passes of its own."""
+    answers, slope = Answers(question, ()), CalibrationSlope.of(question, q, question.n)
+    calibration = _Calibration(slope)
+    answers.sum([slope])
+    OfInfluences([calibration.job(answers)]).serve(question)
+    return calibration.z
 
-# Counted from the log itself, as this flag of the behaviour policy says.
+
+class _Calibration:
+    """A `CalibrationSlope` on its way through its two passes; z is infinite where there is none to make."""
+
+    def __init__(self, summed: CalibrationSlope | None) -> None:
+        self.summed, self.z, self.is_made = summed, math.inf, summed is None
+
+    def job(self, answers: Answers) -> Job | None:
+        """What the second pass does, once the first is made; None where there is nothing left to do."""
+        if self.summed is None or self.is_made:
+            return None
+        residuals: SlopeResiduals = self.summed.residuals(answers.found(self.summed).value)
+
+        def keep(total: Total) -> None:
+            self.z, self.is_made = residuals.z(total), True
+
+        return Job([], residuals, keep)
+
+
+# --- What holds the automatic drop --------------------------------------------------------------------------
+#
+# A model that is wrong sees no gaps and has everything dropped; its own bias and standard error do not tell.
+# What does tell are estimates that drop nothing: WDR with all its ratios, which is right however wrong the
+# model is and noisy, and Win_3 and Win_2 (`deadweight.estimators.windowed`), which find what the last actions
+# have done at little noise, but not more. All of them take the passes that a path makes anyway.
+
+WINDOWS = (3, 2)
+WINDOWS_OF_ROWS = (2, 3, 5)
+
+
+@dataclass(frozen=True)
+class CrossChecks:
+    """Estimates that drop nothing, and whether the model is fit to drop anything.
+
+    Attributes:
+      undropped, std_error: the estimate with all ratios, the model taken as known.
+      ess: its effective sample size.
+      windowed: values of the windowed estimates.
+      one_sided: these only tell when something is wrong, not what is right, as where states are rows.
+      proven: whether the model has shown that it knows anything of unseen episodes.
+      allows: whether anything may be dropped by it.
+      meaningless: whether labels tell nothing of what follows or is paid, and values hardly what is earned.
+    """
+
+    undropped: float
+    std_error: float
+    ess: float
+    windowed: tuple[float, ...] = ()
+    one_sided: bool = False
+    proven: bool = True
+    allows: bool = True
+    meaningless: bool = False
+
+    @property
+    def anchored(self) -> bool:
+        """Whether enough effective episodes carry the undropped estimate."""
+        return self.ess >= thresholds.FEW_EPISODES
+
+    @property
+    def believed(self) -> tuple[float, ...]:
+        """Those of the windowed estimates that the undropped one does not contradict.
+
+        With few effective episodes its standard error says little, and it contradicts only from far away.
+        """
+        reach = (
+            thresholds.CONTRADICTED
+            * self.std_error
+            * max(1.0, thresholds.FEW_EPISODES / max(self.ess, 1.0)) ** 2
+        )
+        return tuple(value for value in self.windowed if abs(value - self.undropped) <= reach)
+
+
+class CrossCheckPasses:
+    """The passes behind the cross-checks of a question of labels, which a path's passes may take along.
+
+    Args:
+      question: with a model that can be solved.
+    """
+
+    def __init__(self, question: Question) -> None:
+        self.question = question
+        self.plans = [plan_of(question, BUILT_IN[name], NOTHING_DROPPED) for name in ("WDR", "DM")]
+        steps = model_steps(question)
+        self._windows = [SelfNormalised(windowed(question, steps, window)) for window in WINDOWS]
+        values = unseen_values(question)
+        slope = None if values is None else CalibrationSlope.of(question, values.q, ENOUGH)
+        self._calibration = _Calibration(slope)
+        self._answers = Answers(question, self.plans, model_known=True)
+
+    @property
+    def first(self) -> list[Summed]:
+        """What the first pass sums."""
+        summed: list[Summed] = [*self._answers.wanted().wanted, *self._windows]
+        slope = self._calibration.summed
+        return summed if slope is None else [*summed, slope]
+
+    @property
+    def second(self) -> list[Job | None]:
+        """What the second pass does."""
+        return [self._answers.errors(self.plans[:1]), self._calibration.job(self._answers)]
+
+    @cached_property
+    def checks(self) -> CrossChecks:
+        """What they say; by passes of their own where no others have taken them along."""
+        answers, (robust, direct) = self._answers, self.plans
+        answers.sum(self.first, [robust.weighting])
+        OfInfluences(self.second).serve(self.question)
+        by_model = answers.fit(direct).value
+        moved = [one.family.finish(answers.found(one), weighted=True).value for one in self._windows]
+        ess, z = answers.ess(robust) or 0.0, self._calibration.z
+        meaningless = z < thresholds.TELLS_PAY and labels_are_noise(self.question)
+        proven = z >= thresholds.LEAST_Z and not meaningless
+        return CrossChecks(
+            answers.fit(robust).value,
+            answers.std_error(robust),
+            ess,
+            tuple(by_model + value for value in moved),
+            proven=proven,
+            allows=proven or (ess >= thresholds.ENOUGH_UNPROVEN and not meaningless),
+            meaningless=meaningless,
+        )
+
+
+def has_folds(question: Question) -> bool:
+    """Whether there are models of a table that have not seen the episodes which they serve."""
+    if question.row_values is not None or question.options.model is not None or question.n < FOLDS:
+        return False
+    return FOLDS * question.values.q.values.size <= MOST_VALUES
+
+
+def unseen_values(question: Question) -> Values[Field] | None:
+    """Values of models that have not seen the episodes they are used on; None where there are none."""
+    if question.options.model is not None:
+        return question.values
+    return question.cross_fitted(FOLDS) if has_folds(question) else None
+
+
+def cross_check_passes_of(question: Question) -> CrossCheckPasses | None:
+    """The passes of a question's cross-checks, made once; None where states are rows."""
+    if question.row_values is not None:
+        return None
+    return question.made_once((CrossCheckPasses,), lambda: CrossCheckPasses(question))
+
+
+def cross_checks_of(question: Question) -> CrossChecks:
+    """The cross-checks of a question; by passes of their own where no path has taken them along."""
+    passes = cross_check_passes_of(question)
+    if passes is not None:
+        return passes.checks
+    return question.made_once((CrossChecks,), lambda: _cross_checks_of_rows(question))
+
+
+def _cross_checks_of_rows(question: Question) -> CrossChecks:
+    """Where states are rows: `RowChecks`, and windows without the shares of states."""
+    checks, start = row_checks_of(question), value_of_starts(question)
+    windows = [SelfNormalised(row_window(question, window)) for window in WINDOWS_OF_ROWS]
+    answers = Answers(question, ())
+    answers.sum(windows)
+    moved = [one.family.finish(answers.found(one), weighted=True).value for one in windows]
+    return CrossChecks(
+        checks.undropped,
+        checks.std_error,
+        checks.ess,
+        tuple(start + value for value in moved),
+        one_sided=True,
+        allows=checks.allows,
+    )
+
+
+@dataclass(frozen=True)
+class RowChecks:
+    """Whether a model of features is of any use, judged by values of unseen episodes and without a drop.
+
+    Two things tell: whether it takes noise away, and whether its values go with what was earned. A drop is
+    allowed if the ratio of standard errors is below 1.25 and z above 2; in short logs of rare rewards few
+    models get that far, and it is also allowed if the model does take noise away (ratio below 0.9) and z is
+    above 1.
+
+    Attributes:
+      ratio: standard error of WDR over that of WPDIS, nothing dropped, the model taken as known.
+      z: of the `CalibrationSlope` of its values.
+      undropped, std_error: value and standard error of the surer of the two estimates.
+      ess: undropped effective sample size.
+    """
+
+    ratio: float
+    z: float
+    undropped: float
+    std_error: float
+    ess: float
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether values go with what was earned beyond doubt."""
+        return self._passes(*thresholds.SURE_BY_FIT)
+
+    @property
+    def allows(self) -> bool:
+        """Whether anything may be dropped by this model."""
+        return self.is_sure or self._passes(*thresholds.SURE_BY_NOISE)
+
+    def _passes(self, most: float, least: float) -> bool:
+        return self.ratio < most and self.z > least
+
+
+def row_checks_of(question: Question) -> RowChecks:
+    """The checks of the model of a question about rows; made once."""
+    return question.made_once((RowChecks,), lambda: _row_checks(question))
+
+
+def _row_checks(question: Question) -> RowChecks:
+    robust, plain = (plan_of(question, BUILT_IN[name], NOTHING_DROPPED) for name in ("WDR", "WPDIS"))
+    answers = Answers(question, [robust, plain], model_known=True)
+    answers.wanted().serve(question)
+    errors = answers.std_error(robust), answers.std_error(plain)
+    ratio = errors[0] / errors[1] if errors[1] > 0 else math.inf if errors[0] > 0 else 1.0
+    surer = plain if errors[1] < errors[0] else robust
+    z = calibration_z(question, question.values.q)
+    return RowChecks(ratio, z, answers.fit(surer).value, min(errors), answers.ess(robust) or 0.0)
+
+
+# --- Has the old policy looked at something that the state lacks, and that matters? -------------------------
+
+# Probabilities that were counted from the log itself, as this flag says, are no ground to tell.
 COUNTED = "behaviour-filled"
 
 
@@ -233,56 +303,21 @@ class LoggedByPair:
         return KeyedSums.of(block.flat(block.pairs(self.n_actions)), 1.0, logs, np.square(logs))
 
 
-def can_check(question: Question) -> bool:
-    """Whether there are logged probabilities, and a table of states that is solved."""
-    return (
-        isinstance(question.pair.behaviour, Logged)
-        and "propensities" in question.parts.labels.logged
-        and question.row_values is None
-        and COUNTED not in question.behaviour_flags
-        and question.can_solve_model
-    )
-
-
-def sums_for(question: Question) -> list[LoggedByPair]:
-    """What is to be summed in a first pass; nothing where there is nothing to check."""
-    return [LoggedByPair(question)] if can_check(question) else []
-
-
-def job_for(answers: Answers) -> Job | None:
-    """What is to be done in a second pass, by whoever makes one; None where nothing is left to do."""
-    question = answers.question
-    if Confounding in question.sums or not can_check(question):
-        return None
-    wanted = LoggedByPair(question)
-    answers.sum([wanted])
-    scores = _Scores.of(question, answers.found(wanted))
-    if scores is None:
-        question.sums[Confounding] = None
-        return None
-
-    def keep(found: Total) -> None:
-        question.sums[Confounding] = Confounding.of(np.asarray(found.value))
-
-    return Job([], scores, keep)
-
-
-def confounding_of(answers: Answers) -> Confounding | None:
-    """What the check finds, by passes of its own where none were shared; None where it cannot be made."""
-    OfInfluences([job_for(answers)]).serve(answers.question)
-    found: Confounding | None = answers.question.sums.get(Confounding)
-    return found
-
-
-def is_confounded(answers: Answers) -> bool:
-    """Whether the check has been made, and has found something."""
-    found = answers.question.sums.get(Confounding)
-    return found is not None and found.found
-
-
 @dataclass(frozen=True, eq=False)
-class _Scores:
-    """Sums over episodes by action, for `Confounding.of`; travels to workers.
+class ConfoundingSums:
+    r"""The regression of the model's errors on logged probabilities, within states and actions.
+
+    Logged probabilities that differ within a state and action say that the old policy looked at more than the
+    state: a week, a version, how ill somebody was. That is harmless unless what it looked at also tells what
+    follows. Where it does, the model's error of a step goes along with the logged probability,
+
+    .. math:: \delta_{it} = r_{it} + \gamma V(s_{i,t+1}) - Q(s_{it}, a_{it}) \quad \text{on} \quad
+       x_{it} = \log b_{it} - \overline{\log b}_{s_{it} a_{it}},
+
+    pooled over states, with standard errors clustered by episode and as many degrees of freedom as there are
+    episodes that effectively carry the slope. Each action has a slope of its own: whatever makes one of them
+    more likely makes another less likely, and over all of them the slopes cancel. Weights are not harmed by
+    this, if the logged probabilities are right; whatever rests on the model is.
 
     Attributes:
       steps: the model at the steps of the log.
@@ -298,7 +333,7 @@ class _Scores:
     larger: FloatArray
 
     @classmethod
-    def of(cls, question: Question, logged: KeyedSums) -> _Scores | None:
+    def of(cls, question: Question, logged: KeyedSums) -> ConfoundingSums | None:
         """None where no probabilities differ."""
         number, total, squares = logged.sums
         mean = total / number
@@ -311,11 +346,58 @@ class _Scores:
         return cls(model_steps(question), question.pair.behaviour, means, larger)
 
     def __call__(self, values: FloatArray, block: Block) -> Total:
-        """(5, A) of a block's episodes."""
+        """(5, A) of a block's episodes, for `Confounding.of`."""
         n_actions = self.steps.pi_e.shape[1]
         errors, pairs = self.steps.errors(block), block.pairs(n_actions)
-        some = errors.known & (self.larger[pairs] > 0)
-        at = pairs[some]
-        x = np.log(self.behaviour.on(block)[some]) - self.means[at]
-        keys = np.nonzero(some)[0] * n_actions + at % n_actions
-        return Total(slope_sums(keys, x, errors.delta[some], self.larger[at], n_actions))
+        told = errors.known & (self.larger[pairs] > 0)
+        at = pairs[told]
+        x = np.log(self.behaviour.on(block)[told]) - self.means[at]
+        keys = np.nonzero(told)[0] * n_actions + at % n_actions
+        return Total(slope_sums(keys, x, errors.delta[told], self.larger[at], n_actions))
+
+
+def _has_logged_probabilities(question: Question) -> bool:
+    """Whether there are logged probabilities, and a table of states that is solved."""
+    return (
+        isinstance(question.pair.behaviour, Logged)
+        and "propensities" in question.parts.labels.logged
+        and question.row_values is None
+        and COUNTED not in question.behaviour_flags
+        and question.can_solve_model
+    )
+
+
+def sums_for(question: Question) -> list[LoggedByPair]:
+    """What confounding needs summed in a first pass; nothing where there is nothing to check."""
+    return [LoggedByPair(question)] if _has_logged_probabilities(question) else []
+
+
+def job_for(answers: Answers) -> Job | None:
+    """What confounding needs of a second pass, by whoever makes one; None where nothing is left to do."""
+    question = answers.question
+    if Confounding in question.sums or not _has_logged_probabilities(question):
+        return None
+    logged = LoggedByPair(question)
+    answers.sum([logged])
+    sums = ConfoundingSums.of(question, answers.found(logged))
+    if sums is None:
+        question.sums[Confounding] = None
+        return None
+
+    def keep(total: Total) -> None:
+        question.sums[Confounding] = Confounding.of(np.asarray(total.value))
+
+    return Job([], sums, keep)
+
+
+def confounding_of(answers: Answers) -> Confounding | None:
+    """What the check finds, by passes of its own where none were shared; None where it cannot be made."""
+    OfInfluences([job_for(answers)]).serve(answers.question)
+    found: Confounding | None = answers.question.sums.get(Confounding)
+    return found
+
+
+def is_confounded(answers: Answers) -> bool:
+    """Whether the check has been made, and has found something."""
+    found = answers.question.sums.get(Confounding)
+    return found is not None and found.found

@@ -1,24 +1,24 @@
-"""The flags of a row of a table: what a reader of that estimate must know.
+r"""The flags of a row of a table: what a reader of that estimate must know.
 
-Their sentences are in `deadweight.results.flags`. Flags that take sums of their own, or a standard error, are
-there only if an interval was asked for.
+Their sentences are in `deadweight.results.flags`, their thresholds in `deadweight.tools.thresholds`. Flags
+that take sums of their own, or a standard error, are there only if an interval was asked for: `watched`,
+`contents_of` and `order_job` say what these need of passes that are made anyway.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
 from deadweight.answers.answering import Answers
-from deadweight.answers.blend import ROUNDING, WHOLE_WEIGHTS, WITHOUT_MODEL
+from deadweight.answers.candidates import WHOLE_WEIGHTS, WITHOUT_MODEL
 from deadweight.answers.influences import Job
-from deadweight.answers.plans import FEW_EPISODES, NEARLY_ALL, Plan, plan_of
+from deadweight.answers.plans import Plan, plan_of
 from deadweight.answers.trust import is_confounded, is_proven
 from deadweight.diagnostics.tails import LargestWeights, has_infinite_variance
-from deadweight.diagnostics.weight_report import FAR_FROM_ONE, is_contradicted, mean_weight_z
+from deadweight.diagnostics.weight_report import is_contradicted, mean_weight_z
 from deadweight.estimators.estimator import MODEL, PER_DECISION
 from deadweight.estimators.product import Summed
 from deadweight.question.drops import NOTHING_DROPPED, Drop
@@ -31,29 +31,23 @@ from deadweight.sums.ends import RewardTiming
 from deadweight.sums.old_policies import Confounding
 from deadweight.sums.summaries import Pieces
 from deadweight.sums.weighting import Weighting
+from deadweight.tools import thresholds
 from deadweight.tools.arithmetic import divide, sums_by
 from deadweight.typing import FloatArray, IntArray
 from deadweight.values.equal_episodes import Copies, EpisodeContents
 
-# --------------------------------------------------------------------------------------------------------
-# Flags about weights and rewards: heavy tails, a mean that is not 1, infinite variance, late rewards.
-#
-# `watched` says what is to be summed of the log for them, in a pass that is made anyway; `weight_flags` and
-# `flags_of_full_weights` read those sums.
-
-# Share of a mix below which the flags of one of its parts do not concern it.
-SMALL_SHARE = 0.01
+# --- Weights and rewards -----------------------------------------------------------------------------------
 
 
 def watched(question: Question, plans: Iterable[Plan]) -> list[Summed]:
     """What the flags of these plans need to be summed."""
     weighted = [plan for plan in plans if plan.estimator.is_product]
-    found: list[Summed] = [LargestWeights(plan.weighting, question.n) for plan in weighted]
+    summed: list[Summed] = [LargestWeights(plan.weighting, question.n) for plan in weighted]
     if question.pair.pi_b is None and question.parts.has_states:
-        found.append(InverseProbabilities(question.pair.n_actions))
-    if any(_is_per_decision(plan) for plan in weighted):
-        found.append(RewardTiming())
-    return found
+        summed.append(InverseProbabilities(question.pair.n_actions))
+    if any(plan.estimator.scheme == PER_DECISION for plan in weighted):
+        summed.append(RewardTiming())
+    return summed
 
 
 def weight_flags(answers: Answers, plan: Plan) -> list[str]:
@@ -62,20 +56,20 @@ def weight_flags(answers: Answers, plan: Plan) -> list[str]:
         return []
     question = answers.question
     answers.sum(watched(question, [plan]))
-    found = _flags_of(answers, plan.weighting, plan.drop)
-    if _is_per_decision(plan) and answers.found(RewardTiming()).is_late:
-        found.append("late-reward")
-    if plan.weighting.drop is not None and undropped_size(answers) < FEW_EPISODES:
-        found.append("low-ess-undropped")
-    return found
+    flags = _flags_of(answers, plan.weighting, plan.drop)
+    if plan.estimator.scheme == PER_DECISION and answers.found(RewardTiming()).is_late:
+        flags.append("late-reward")
+    if plan.weighting.drop is not None and undropped_size(answers) < thresholds.FEW_EPISODES:
+        flags.append("low-ess-undropped")
+    return flags
 
 
 def flags_of_full_weights(answers: Answers, shares: Mapping[str, float]) -> list[str]:
     """Flags of a mix: those of the full weights where they have a share in it."""
     share = sum(shares.get(name, 0.0) for name in WHOLE_WEIGHTS)
     weighting = NOTHING_DROPPED.weighting(answers.question.pair)
-    found = _flags_of(answers, weighting, NOTHING_DROPPED) if share >= SMALL_SHARE else []
-    return [*found, "low-ess-undropped"] if undropped_size(answers) < FEW_EPISODES else found
+    flags = _flags_of(answers, weighting, NOTHING_DROPPED) if share >= thresholds.SMALL_SHARE else []
+    return [*flags, "low-ess-undropped"] if undropped_size(answers) < thresholds.FEW_EPISODES else flags
 
 
 def undropped_size(answers: Answers) -> float:
@@ -87,55 +81,40 @@ def _flags_of(answers: Answers, weighting: Weighting, drop: Drop) -> list[str]:
     question = answers.question
     largest = LargestWeights(weighting, question.n)
     answers.sum([largest], [weighting])
-    found = []
+    flags = []
     if answers.found(largest).is_heavy:
-        found.append("heavy-tail")
+        flags.append("heavy-tail")
     z = mean_weight_z(answers, weighting)
-    if z is not None and abs(z) > FAR_FROM_ONE:
-        found.append("mean-weight")
-    if _diverges(question, drop):
-        found.append("infinite-variance")
-    return found
+    if z is not None and abs(z) > thresholds.FAR_FROM_ONE:
+        flags.append("mean-weight")
+    # As far as a table of states can tell.
+    by_table = drop.steps is None and question.can_solve_model and question.parts.has_states
+    if by_table and has_infinite_variance(question, drop.mask(question.pair.n_states)):
+        flags.append("infinite-variance")
+    return flags
 
 
-def _diverges(question: Question, drop: Drop) -> bool:
-    """Whether the weights have infinite variance, as far as a table of states can tell."""
-    if drop.steps is not None or not (question.can_solve_model and question.parts.has_states):
-        return False
-    return has_infinite_variance(question, drop.mask(question.pair.n_states))
+# --- The order of episodes ---------------------------------------------------------------------------------
 
-
-def _is_per_decision(plan: Plan) -> bool:
-    return plan.estimator.scheme == PER_DECISION
-
-
-# --------------------------------------------------------------------------------------------------------
-# Does it matter where in the log an episode stands? Neighbours that are alike, and returns that change.
-#
-# Intervals take episodes as independent and of one kind. Several of one person, one after the other, are not
-# independent: the influences of neighbouring episodes on DM are correlated then,
-#
-# .. math:: r_1 = \frac{\sum_i \phi_i \phi_{i+1}}{\sum_i \phi_i^2} > \frac{3.3}{\sqrt n}.
-#
-# Where conditions change along the log, the means of ten consecutive blocks of returns differ by more than
-# chance (an analysis of variance). Where the old policy may have changed on the way its returns may as well;
-# influences on DM, which know what was done, take their place.
-#
-# The order is that of the log. If it means nothing, there is nothing to be found.
-
-# A correlation of neighbours beyond so many standard errors (1 / sqrt(n)) is no chance.
-ALIKE = 3.3
-# Blocks whose means are compared, and the probability below which they differ.
-BLOCKS, DRIFTED = 10, 1e-3
-# With fewer episodes nothing is said.
-FEWEST = 50
+# Blocks whose means are compared.
+BLOCKS = 10
 # So many episodes, the first of the log, show whether neighbours are alike; no more are kept.
 MOST_KEPT = 1 << 20
 
 
 @dataclass(frozen=True)
 class LogOrder:
-    """What the order of a log shows.
+    r"""What the order of a log shows: neighbours that are alike, and returns that change.
+
+    Intervals take episodes as independent and of one kind. Several of one person, one after the other, are
+    not independent: the influences of neighbouring episodes on DM are correlated then,
+
+    .. math:: r_1 = \frac{\sum_i \phi_i \phi_{i+1}}{\sum_i \phi_i^2} > \frac{3.3}{\sqrt n}.
+
+    Where conditions change along the log, the means of ten consecutive blocks of returns differ by more than
+    chance (an analysis of variance). Where the old policy may have changed on the way its returns may as
+    well; influences on DM, which know what was done, take their place. If the order means nothing, there is
+    nothing to be found.
 
     Attributes:
       correlation: of neighbours' influences on DM.
@@ -150,9 +129,9 @@ class LogOrder:
     @property
     def flags(self) -> list[str]:
         """What must be said of it."""
-        alike = self.kept >= FEWEST and self.correlation > ALIKE / np.sqrt(self.kept)
-        marks = {"maybe-clustered": alike, "drift": self.p_value < DRIFTED}
-        return [flag for flag, found in marks.items() if found]
+        alike = self.kept >= thresholds.FEWEST and self.correlation > thresholds.ALIKE / np.sqrt(self.kept)
+        marks = {"maybe-clustered": alike, "drift": self.p_value < thresholds.DRIFT}
+        return [flag for flag, holds in marks.items() if holds]
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,32 +182,32 @@ class Ordered:
 def order_job(answers: Answers) -> Job | None:
     """What is to be done in a second pass; None where it has been done, or there are too few episodes."""
     question = answers.question
-    if LogOrder in question.sums or question.n < FEWEST:
+    if LogOrder in question.sums or question.n < thresholds.FEWEST:
         return None
     influence = answers.influence(plan_of(question, MODEL.variant(), NOTHING_DROPPED))
     summarise = _InOrder(Folds.of(1, question.sizes).first, question.n, question.gamma)
-    return Job([influence], summarise, partial(_keep, question))
+
+    def keep(sums: Ordered) -> None:
+        kept = np.zeros(min(question.n, MOST_KEPT))
+        for places, values in sums.first.items:
+            kept[places] = values
+        kept -= kept.mean()
+        squares = float(kept @ kept)
+        alike = float(kept[1:] @ kept[:-1]) / squares if squares > 0.0 else 0.0
+        p_value = sums.by_block.p_value(int(_may_have_changed(question)))
+        question.sums[LogOrder] = LogOrder(alike, len(kept), p_value)
+
+    return Job([influence], summarise, keep)
 
 
 def order_flags(answers: Answers) -> list[str]:
     """What must be said of the order of the log, where somebody has looked at it."""
-    found: LogOrder | None = answers.question.sums.get(LogOrder)
-    return [] if found is None else found.flags
-
-
-def _keep(question: Question, found: Ordered) -> None:
-    kept = np.zeros(min(question.n, MOST_KEPT))
-    for places, values in found.first.items:
-        kept[places] = values
-    kept -= kept.mean()
-    squares = float(kept @ kept)
-    alike = float(kept[1:] @ kept[:-1]) / squares if squares > 0.0 else 0.0
-    p_value = found.by_block.p_value(int(_may_have_changed(question)))
-    question.sums[LogOrder] = LogOrder(alike, len(kept), p_value)
+    order: LogOrder | None = answers.question.sums.get(LogOrder)
+    return [] if order is None else order.flags
 
 
 def _may_have_changed(question: Question) -> bool:
-    """Whether the old policy may have changed along the log: there are several, or it looked at more."""
+    """Whether the old policy may have acted in several ways: there are several, or it looked at more."""
     return question.made_by is not None or question.sums.get(Confounding) is not None
 
 
@@ -256,8 +235,7 @@ class _InOrder:
         )
 
 
-# --------------------------------------------------------------------------------------------------------
-# Copies of episodes in the log of a question; see `deadweight.values.equal_episodes`.
+# --- Copies of episodes ------------------------------------------------------------------------------------
 
 
 def contents_of(question: Question) -> list[EpisodeContents]:
@@ -270,75 +248,64 @@ def contents_of(question: Question) -> list[EpisodeContents]:
 def copies_of(answers: Answers) -> Copies | None:
     """What is found in the sums of `contents_of`; None where they were not made."""
     question = answers.question
-    made = [one for one in contents_of(question) if one.key in question.sums]
-    if not made:
+    contents = next(iter(contents_of(question)), None)
+    if contents is None or contents.key not in question.sums:
         return None
-    habits = question.made_by is not None or question.sums.get(Confounding) is not None
-    return question.made_once(Copies, lambda: made[0].finish(answers.found(made[0]), question.counts, habits))
+    sums, habits = answers.found(contents), _may_have_changed(question)
+    return question.made_once(Copies, lambda: contents.finish(sums, question.counts, habits))
 
 
-# --------------------------------------------------------------------------------------------------------
-
-UNSEEN_SHARE = 0.05
-"""Of the choices of pi_e: below, they are too few to matter."""
-HALF = 0.5
-"""Of the shares of a mix: what rests on the model with so much of it is as good as the model."""
-OFTEN = 30
-"""Visits of a state after which an action that was never taken there is no accident of a short log."""
+# --- Rows and mixes ----------------------------------------------------------------------------------------
 
 
 def row_flags(answers: Answers, plan: Plan, bounds: Interval | None) -> list[str]:
     """Of an estimate with its interval, in the order of what they are about: log, weights, drop, model."""
-    found = _log_flags(answers, plan, bounds, answers.model_misfits)
+    flags = _log_flags(answers, plan, bounds, answers.model_misfits)
     ess, share = answers.ess(plan), answers.dropped_share(plan)
-    if ess is not None and ess < FEW_EPISODES:
-        found.append("low-ess")
-    if plan.estimator.is_state_based and share >= NEARLY_ALL:
-        found.append("all-dropped")
+    if ess is not None and ess < thresholds.FEW_EPISODES:
+        flags.append("low-ess")
+    if plan.estimator.is_state_based and share >= thresholds.NEARLY_ALL:
+        flags.append("all-dropped")
     if plan.estimator.is_state_based and share == 0.0:
-        found.append("none-dropped")
+        flags.append("none-dropped")
     if bounds is not None:
-        found += [*weight_flags(answers, plan), *_interval_flags(plan, bounds)]
+        flags += [*weight_flags(answers, plan), *_interval_flags(plan, bounds)]
         if plan.uses_model and not is_proven(plan.question):
-            found.append("model-unproven")
-    return [*found, *_model_flags(answers, plan)]
+            flags.append("model-unproven")
+    return [*flags, *_model_flags(answers, plan)]
 
 
 def mix_flags(answers: Answers, plan: Plan, mix: Estimate) -> list[str]:
     """Of a mix, beside those that it has by itself."""
-    found, shares = _log_flags(answers, plan, mix.bounds, "model-misfit" in mix.flags), mix.shares or {}
+    flags, shares = _log_flags(answers, plan, mix.bounds, "model-misfit" in mix.flags), mix.shares or {}
     if mix.bounds is None:
-        return found
+        return flags
     unproven = [] if is_proven(plan.question) else ["model-unproven"]
     by_model = sum(share for name, share in shares.items() if name not in WITHOUT_MODEL)
-    fitted = _flags_of_fit(plan.question) if by_model >= HALF else []
-    return [*found, *flags_of_full_weights(answers, shares), *unproven, *fitted, *order_flags(answers)]
+    fitted = _flags_of_fit(plan.question) if by_model >= thresholds.HALF else []
+    return [*flags, *flags_of_full_weights(answers, shares), *unproven, *fitted, *order_flags(answers)]
 
 
 def _log_flags(answers: Answers, plan: Plan, bounds: Interval | None, misfits: bool) -> list[str]:
     """What must be known of the log, and of where the behaviour policy comes from."""
     question = plan.question
-    found = [] if plan.estimator.is_naive else list(question.behaviour_flags)
+    flags = [] if plan.estimator.is_naive else list(question.behaviour_flags)
     if bounds is not None and bounds.is_undetermined:
-        found.append("undetermined")
+        flags.append("undetermined")
     if bounds is not None and not plan.estimator.is_naive:
         if question.has_mixed_worlds:
-            found.append("mixed-worlds")
-        if _has_copies(answers, misfits):
-            found.append("copies")
+            flags.append("mixed-worlds")
+        copies = copies_of(answers)
+        # How many are equal by chance a model tells only if it fits the log.
+        if copies is not None and copies.found and (copies.real or not misfits):
+            flags.append("copies")
         if question.parts.has_states and is_contradicted(question):
-            found.append(MISCALIBRATED)
+            flags.append(MISCALIBRATED)
     if question.cut_early > 0:
-        found.append("truncated" if question.cut_weights is None else "cut-weighted")
+        flags.append("truncated" if question.cut_weights is None else "cut-weighted")
     if not plan.estimator.is_naive and _lacks_support(question):
-        found.append("no-support")
-    return found
-
-
-def _has_copies(answers: Answers, misfits: bool) -> bool:
-    """Whether episodes are copies; how many are equal by chance a model tells only if it fits the log."""
-    copies = copies_of(answers)
-    return copies is not None and copies.found and (copies.real or not misfits)
+        flags.append("no-support")
+    return flags
 
 
 def _interval_flags(plan: Plan, bounds: Interval) -> list[str]:
@@ -347,22 +314,22 @@ def _interval_flags(plan: Plan, bounds: Interval) -> list[str]:
         return []
     if not plan.counterparts:
         return ["unchecked"]
-    rounding = ROUNDING * abs(bounds.centre)
+    rounding = thresholds.ROUNDING * abs(bounds.centre)
     return ["contradicted"] if (bounds.disagreement or 0.0) > bounds.sampling_error + rounding else []
 
 
 def _model_flags(answers: Answers, plan: Plan) -> list[str]:
     """What must be known of the model behind an estimate."""
     misfit = answers.misfit(plan)
-    found = ["model-misfit"] if misfit is not None and misfit.found else []
-    found += ["confounded-model"] if plan.uses_model and is_confounded(answers) else []
-    return [*found, *_flags_of_fit(plan.question)] if plan.has_used_model else found
+    flags = ["model-misfit"] if misfit is not None and misfit.found else []
+    flags += ["confounded-model"] if plan.uses_model and is_confounded(answers) else []
+    return [*flags, *_flags_of_fit(plan.question)] if plan.has_used_model else flags
 
 
 def _flags_of_fit(question: Question) -> list[str]:
     """What must be known of whatever rests on the fitted model."""
-    found = ["model-unsettled"] if question.unsettled else []
-    return found if question.row_values is None else [*found, *question.row_values.flags]
+    flags = ["model-unsettled"] if question.unsettled else []
+    return flags if question.row_values is None else [*flags, *question.row_values.flags]
 
 
 def _lacks_support(question: Question) -> bool:
@@ -375,24 +342,21 @@ def _lacks_support(question: Question) -> bool:
     pi_e, pi_b = question.pair.pi_e, question.pair.pi_b
     if pi_e is None:
         return False
-    if pi_b is None:
-        return question.parts.has_states and (_takes_strangers(question, pi_e) or _takes_unseen(question))
-    states = ((pi_e > 0) & (pi_b == 0)).any(axis=1)
-    return bool(states.any() and (question.visits[states] > 0).any())
-
-
-def _takes_strangers(question: Question, pi_e: FloatArray) -> bool:
-    strange = pi_e[:, len(question.parts.action_labels) :].any(axis=1)
-    return bool(strange.any() and (question.visits[strange] > 0).any())
+    if pi_b is None and not question.parts.has_states:
+        return False
+    strange = pi_e[:, len(question.parts.action_labels) :] > 0 if pi_b is None else (pi_e > 0) & (pi_b == 0)
+    states = strange.any(axis=1)
+    if states.any() and (question.visits[states] > 0).any():
+        return True
+    return pi_b is None and _takes_unseen(question)
 
 
 def _takes_unseen(question: Question) -> bool:
-    if not question.facts.has_counts(question.shape):
-        return False
-    if _takes_unseen not in question.paths:
-        unseen = (question.counts.visits() == 0) & (question.visits >= OFTEN)[:, None]
+    """Whether many choices of pi_e were never made; False where pairs have not been counted."""
+
+    def takes() -> bool:
+        unseen = (question.counts.visits() == 0) & (question.visits >= thresholds.OFTEN)[:, None]
         mass = np.where(unseen, question.pi_e("The support"), 0.0).sum(axis=1)
-        share = question.visits @ mass / question.visits.sum()
-        question.paths[_takes_unseen] = bool(share > UNSEEN_SHARE)
-    found: bool = question.paths[_takes_unseen]
-    return found
+        return bool(question.visits @ mass / question.visits.sum() > thresholds.UNSEEN_SHARE)
+
+    return question.facts.has_counts(question.shape) and question.made_once((_takes_unseen,), takes)

@@ -1,4 +1,6 @@
-r"""The shape k of the upper tail of the weights, from a generalised Pareto fit.
+r"""How heavy the weights of a log are: the tail that a sample shows, and their variance in the fitted model.
+
+The shape k of the upper tail is that of a generalised Pareto fit,
 
 .. math:: P(W > u + y \mid W > u) \approx (1 + k y / \sigma)^{-1/k}
 
@@ -6,6 +8,15 @@ For k above 1/2 the variance of the weights is infinite or might as well be, for
 number of episodes within reach helps then. Above 0.7 an estimate should not be trusted. The fit is the
 empirical Bayes one of Zhang & Stephens (2009), on the largest min(n/5, 3 sqrt(n)) weights, with the weak
 prior k = 1/2 worth ten observations of Vehtari et al. (2024).
+
+Where episodes run until they end, the second moment of their weights is a sum over all lengths. It is finite
+if and only if the spectral radius of
+
+.. math:: M(s, s') = \sum_a \pi_b(a|s) \, k(s,a)^2 \, \hat P(s'|s,a)
+
+over the states that are reached is below 1, with kept ratios k. A pair that was seen once would make loops
+of its own, so transitions are shrunk towards those of all actions of the state, by a few visits. M is made of
+the counts of the log: a table that needs no model for its estimates need not fit one for this.
 """
 
 from __future__ import annotations
@@ -24,6 +35,7 @@ from deadweight.sums.blocks import Block
 from deadweight.sums.weighting import Weighting
 from deadweight.tools.arithmetic import divide, sums_by
 from deadweight.tools.limits import one_blas_thread
+from deadweight.tools.thresholds import FAR_ABOVE_MEAN, HEAVY_TAIL, SURELY_INFINITE
 from deadweight.typing import BoolArray, FloatArray
 from deadweight.values.model import Counts
 
@@ -32,11 +44,6 @@ SMALLEST_TAIL = 5
 # Weights that differ by less than this share of the largest are equal: a tail of rounding errors is none.
 EXCESS_ROUNDING = 1e-9
 PRIOR_K, PRIOR_WEIGHT = 0.5, 10.0
-# Shape of a tail above which a mean of such weights should not be trusted.
-HEAVY_TAIL = 0.7
-# How many times the mean the largest weight must be before the shape of the tail matters: a few clusters of
-# nearly equal weights have no tail, whatever shape is fitted to them.
-FAR_ABOVE_MEAN = 10.0
 
 
 def tail_size(n: int) -> int:
@@ -125,47 +132,19 @@ class LargestWeights:
 
     def __init__(self, weighting: Weighting, n: int) -> None:
         self.weighting, self.size = weighting, tail_size(n) + 1
-
-    @property
-    def key(self) -> Hashable:
-        """One for each set of kept ratios."""
-        return ("largest", self.weighting)
+        self.key: Hashable = ("largest", weighting)
 
     def summarise(self, block: Block) -> Largest:
         """Of a block."""
         return Largest.of(self.weighting.on(block).final.logs()[:, 0], self.size)
 
 
-# --------------------------------------------------------------------------------------------------------
-# The second moment of the weights in the fitted model, and whether it is finite at all.
-#
-# Where episodes run until they end, the second moment of their weights is a sum over all lengths. It is
-# finite if and only if the spectral radius of
-#
-# .. math:: M(s, s') = \sum_a \pi_b(a|s) \, k(s,a)^2 \, \hat P(s'|s,a)
-#
-# over the states that are reached is below 1, with kept ratios k. A pair that was seen once would make loops
-# of its own, so transitions are shrunk towards those of all actions of the state, by a few visits. M is made
-# of the counts of the log: a table that needs no model for its estimates need not fit one for this.
-#
-# The fitted radius is as noisy as the counts, and half of all logs of a task with a radius just below 1 have
-# one above it. So the flag allows for that noise. With the right and the left eigenvector of the radius, v
-# and u, it changes by :math:`u^\top dM \, v / u^\top v`, and each logged step of (s, a) brings weight(s, a)
-# v(s') into row s of M v:
-#
-# .. math:: \mathrm{Var}(\hat\rho) = \frac{1}{(u^\top v)^2}
-#    \sum_s u_s^2 \, \mathrm{Var}_s(v) \sum_a n(s,a) \, \mathrm{weight}(s,a)^2
-#
-# where Var_s(v) is the variance of v(s') over all steps in s, whatever the action: those of a pair that was
-# seen once would have none. States that lead back to each other have a radius of their own, and the largest
-# of these is that of M; each is asked by itself.
+# --- The second moment in the fitted model -----------------------------------------------------------------
 
 # Visits of a pair that count as much as all other actions of its state together.
 PSEUDO_VISITS = 10.0
 # The factors of a larger sparse matrix may be dense.
 MOST_STATES = 5_000
-# Standard errors by which a radius must be above 1: of the logs of a task just below it 2 % would be flagged.
-SURE = 2.054
 # Relative distance of two bounds of a radius that are one number.
 ROUNDING = 1e-10
 # Far more iterations than a radius takes: each squares the error of the last one.
@@ -174,7 +153,17 @@ MOST_ITERATIONS = 60
 
 @dataclass(frozen=True)
 class Radius:
-    """The spectral radius of states that lead back to each other, as a log shows it.
+    r"""The spectral radius of states that lead back to each other, as a log shows it.
+
+    It is as noisy as the counts, and half of all logs of a task with a radius just below 1 have one above it.
+    With the right and the left eigenvector of the radius, v and u, it changes by :math:`u^\top dM \, v /
+    u^\top v`, and each logged step of (s, a) brings weight(s, a) v(s') into row s of M v:
+
+    .. math:: \mathrm{Var}(\hat\rho) = \frac{1}{(u^\top v)^2}
+       \sum_s u_s^2 \, \mathrm{Var}_s(v) \sum_a n(s,a) \, \mathrm{weight}(s,a)^2
+
+    where Var_s(v) is the variance of v(s') over all steps in s, whatever the action: those of a pair that was
+    seen once would have none.
 
     Attributes:
       value: in the fitted model.
@@ -187,7 +176,7 @@ class Radius:
     @property
     def is_infinite(self) -> bool:
         """Whether the second moment is infinite beyond the noise of the log."""
-        return self.value - SURE * self.std_error >= 1.0 - ROUNDING
+        return self.value - SURELY_INFINITE * self.std_error >= 1.0 - ROUNDING
 
 
 def has_infinite_variance(question: Question, dropped: BoolArray | None = None) -> bool:
@@ -240,9 +229,8 @@ def radii(question: Question, dropped: BoolArray | None = None) -> Iterator[Radi
     if steps.surely_finite(d0):
         return
     for states in _classes(steps.moments, d0):
-        found = _perron(steps.moments[states][:, states])
-        if found is not None:
-            value, right, left = found
+        value, right, left = _perron(steps.moments[states][:, states])
+        if value >= 1.0:
             yield Radius(value, steps.std_error(states, right, left))
 
 
@@ -254,9 +242,9 @@ class _Steps:
         self.state, self.number = pairs // counts.n_actions, counts.transitions.sums[0]
         # Visits whose successor is known: a cut may leave none.
         visits = sums_by(pairs, self.number, second.size).reshape(second.shape)
-        own = divide(second, visits + PSEUDO_VISITS)
-        rest = (second - own * visits).sum(axis=1, keepdims=True)
-        weights = own + divide(rest, visits.sum(axis=1, keepdims=True))
+        of_pair = divide(second, visits + PSEUDO_VISITS)
+        rest = (second - of_pair * visits).sum(axis=1, keepdims=True)
+        weights = of_pair + divide(rest, visits.sum(axis=1, keepdims=True))
         self.weight: FloatArray = weights.ravel()[pairs]
         self.without_successor = visits.sum(axis=1) == 0  # (S,)
         self.n_states = counts.n_states
@@ -267,9 +255,9 @@ class _Steps:
         from scipy import sparse
 
         shape = (self.n_states, self.n_states + 1)
-        made = sparse.csr_array((self.weight * self.number, (self.state, self.after)), shape=shape)
-        made.eliminate_zeros()
-        return made
+        moments = sparse.csr_array((self.weight * self.number, (self.state, self.after)), shape=shape)
+        moments.eliminate_zeros()
+        return moments
 
     def surely_finite(self, d0: FloatArray) -> bool:
         """Whether all radii are below 1, where that is found out at once: in a table of few states.
@@ -312,12 +300,12 @@ def _classes(moments: Any, d0: FloatArray) -> Iterator[Any]:
     states = reached(moments, d0)
     count, label = connected_components(moments[states][:, states], connection="strong")
     order = np.argsort(label, kind="stable")
-    for some in np.split(order, np.searchsorted(label[order], np.arange(1, count))):
-        yield states[some]
+    for members in np.split(order, np.searchsorted(label[order], np.arange(1, count))):
+        yield states[members]
 
 
-def _perron(block: Any) -> tuple[float, FloatArray, FloatArray] | None:
-    """The radius of irreducible M with its right and left eigenvector; None where it is below 1.
+def _perron(block: Any) -> tuple[float, FloatArray, FloatArray]:
+    """The radius of irreducible M with its right and left eigenvector; below 1 just a bound of it.
 
     Noda's inverse iteration: x stays positive, the least and the most growth of its components under M are
     bounds of the radius from the first step on, and the upper one falls to it, in the end quadratically.
@@ -326,7 +314,7 @@ def _perron(block: Any) -> tuple[float, FloatArray, FloatArray] | None:
     upper, lower = _bounds(block, right)
     for _ in range(MOST_ITERATIONS):
         if upper < 1.0:
-            return None
+            return upper, right, right
         if upper - lower <= ROUNDING * upper:
             break
         before, right = upper, _nearer(block, right, upper)
@@ -341,19 +329,16 @@ def _perron(block: Any) -> tuple[float, FloatArray, FloatArray] | None:
 
 def _nearer(block: Any, x: FloatArray, upper: float) -> FloatArray:
     """x nearer to the eigenvector of the radius, by a solve with something just above it."""
-    found = np.abs(_solved(block, upper * (1.0 + ROUNDING), x))
-    return np.asarray(found / found.max())
-
-
-def _solved(block: Any, above: float, x: FloatArray) -> FloatArray:
-    """(above I - M)^-1 x."""
+    above = upper * (1.0 + ROUNDING)
     if len(x) <= SMALL:
         with one_blas_thread():
-            return np.asarray(np.linalg.solve(above * np.eye(len(x)) - block.toarray(), x))
-    from scipy import sparse
-    from scipy.sparse.linalg import splu
+            nearer = np.abs(np.linalg.solve(above * np.eye(len(x)) - block.toarray(), x))
+    else:
+        from scipy import sparse
+        from scipy.sparse.linalg import splu
 
-    return np.asarray(splu(sparse.csc_array(above * sparse.eye_array(len(x)) - block)).solve(x))
+        nearer = np.abs(splu(sparse.csc_array(above * sparse.eye_array(len(x)) - block)).solve(x))
+    return np.asarray(nearer / nearer.max())
 
 
 def _bounds(block: Any, x: FloatArray) -> tuple[float, float]:

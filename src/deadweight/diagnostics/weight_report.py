@@ -1,8 +1,19 @@
-"""The weights of a log: how many episodes carry them, and whether they behave as weights must.
+r"""The weights of a log: how many episodes carry them, and whether they behave as weights must.
 
 Weights have mean 1 whatever the policies are, if the propensities are right. So has A, the product of the
 ratios that a drop leaves out. A mean far from 1 therefore speaks against the propensities, or says that the
-episodes that matter are not in the log; `deadweight.diagnostics.weight_report` says how far is far.
+episodes that matter are not in the log. How far it is,
+
+.. math:: z = \frac{\text{mean}(w) - 1}{\sqrt{(E[w^2] - 1) / n}}
+
+where w is the whole weight of an episode, at its end. Weights are skewed: a log without the few episodes that
+have large ones has a mean far below 1 *and* a small spread, so that its own standard error cries wolf. Where
+states have labels, E[w^2] is that of the fitted model with the old policy as it was stated; nothing is said
+where logged probabilities vary within state and action. Elsewhere the sample's own error has to do, and only
+where the tail of the weights is light. Where a mean of 0 would be no surprise nothing can be said.
+
+A wrong probability shows up earlier state by state (`deadweight.question.ratio_check`). The mean of whole
+weights also sees actions that depend on each other within an episode, and episodes that are missing.
 """
 
 from __future__ import annotations
@@ -27,26 +38,8 @@ from deadweight.sums.running import Running, running_product, scale
 from deadweight.sums.summaries import Kish, Moments, z_from_one
 from deadweight.sums.weighting import Weighting
 from deadweight.tools.arithmetic import freeze_fields
+from deadweight.tools.thresholds import FAR_FROM_ONE, LIGHT_TAIL
 from deadweight.typing import FloatArray
-
-# --------------------------------------------------------------------------------------------------------
-# Do the weights average 1, as they must if the old policy's probabilities are right?
-#
-# .. math:: z = \frac{\text{mean}(w) - 1}{\sqrt{(E[w^2] - 1) / n}}
-#
-# where w is the whole weight of an episode, at its end. Weights are skewed: a log without the few episodes
-# that have large ones has a mean far below 1 *and* a small spread, so that its own standard error cries wolf.
-# Where states have labels, E[w^2] is that of the fitted model with the old policy as it was stated; nothing
-# is said where logged probabilities vary within state and action. Elsewhere the sample's own error has to do,
-# and only where the tail of the weights is light. Where a mean of 0 would be no surprise nothing can be said.
-#
-# A wrong probability shows up earlier state by state (`deadweight.question.ratio_check`). The mean of whole
-# weights also sees actions that depend on each other within an episode, and episodes that are missing.
-
-FAR_FROM_ONE = 5.0
-"""Standard errors that the mean of the weights may be away from 1; so many because weights are skewed."""
-LIGHT_TAIL = 0.5
-"""Pareto k below which weights have a variance that a sample shows."""
 
 
 def mean_weight_z(answers: Answers, weighting: Weighting) -> float | None:
@@ -60,8 +53,13 @@ def mean_weight_z(answers: Answers, weighting: Weighting) -> float | None:
         return z_by_model(question, weighting, mean)
     largest = LargestWeights(weighting, question.n)
     answers.sum([largest])
-    mean, error, one = _by_sample(weights, question.n)
-    return z_by_sample(mean, error, answers.found(largest).shape, one)
+    n, unit = question.n, np.maximum(weights.shift, 0)  # in which no weight and no square is too large
+    mean, square = (
+        float(scale(sums, power * (weights.shift - unit))[0]) / n
+        for power, sums in ((1, weights.weight), (2, weights.squares))
+    )
+    error = math.sqrt(max(square - mean * mean, 0.0) / (n - 1)) if n > 1 else math.nan
+    return z_by_sample(mean, error, answers.found(largest).shape, float(scale(np.ones(1), -unit)[0]))
 
 
 def has_model(question: Question, weighting: Weighting) -> bool:
@@ -122,18 +120,7 @@ def z_by_sample(mean: float, error: float, shape: float, one: float = 1.0) -> fl
     return z_from_one(mean, error, one) if light else None
 
 
-def _by_sample(weights: Kish, n: int) -> tuple[float, float, float]:
-    """Mean of a single column of n weights, its standard error, and 1 in their unit."""
-    unit = np.maximum(weights.shift, 0)  # in which neither a weight nor its square is too large
-    mean, square = (
-        float(scale(sums, power * (weights.shift - unit))[0]) / n
-        for power, sums in ((1, weights.weight), (2, weights.squares))
-    )
-    error = math.sqrt(max(square - mean * mean, 0.0) / (n - 1)) if n > 1 else math.nan
-    return mean, error, float(scale(np.ones(1), -unit)[0])
-
-
-# --------------------------------------------------------------------------------------------------------
+# --- The report --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from deadweight.answers.answering import Answers
 from deadweight.answers.lanes import Laned
 from deadweight.answers.plans import Plan, plan_of
 from deadweight.answers.rounds import OfInfluences, Sums, Task, carry_out
-from deadweight.answers.witnesses import Hearing
+from deadweight.answers.trust import CrossCheckPasses
 from deadweight.estimators.estimator import Estimator
 from deadweight.log.labels import StateSet
 from deadweight.negligible.state_tests import may_drop
@@ -177,7 +177,7 @@ def columns_of(
     question: Question,
     wanted: Sequence[tuple[Estimator, Levels]],
     shown: Sequence[Plan] = (),
-    hearing: Hearing | None = None,
+    hearing: CrossCheckPasses | None = None,
 ) -> Task[list[Columns]]:
     """The columns of the paths of some names.
 
@@ -186,7 +186,7 @@ def columns_of(
       wanted: names with their levels.
       shown: plans whose full standard errors, and those that check them, somebody will ask for: made on
         the way.
-      hearing: estimates that check the choice, made in the same passes.
+      hearing: cross-checks that are made in the same passes.
     """
     paths = [
         LevelPlans.of(question, estimator, level_drops(question, levels)) for estimator, levels in wanted

@@ -20,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from deadweight._version import SCHEMA
-from deadweight.answers.plans import FEW_EPISODES, plan_of
+from deadweight.answers.plans import plan_of
 from deadweight.answers.rounds import Counts, Task, carry_out
-from deadweight.answers.witnesses import Witnesses, hearing_of, witnesses_of
+from deadweight.answers.trust import CrossChecks, cross_check_passes_of, cross_checks_of
 from deadweight.errors import EstimationError, OptionError
 from deadweight.estimators.estimator import Estimator, estimator_of
 from deadweight.log.interface import LogLike
@@ -42,14 +42,15 @@ from deadweight.question.asked import read_options
 from deadweight.question.question import Policy, Question, ask
 from deadweight.results.saved import Result, finite, saved
 from deadweight.results.shown import frame, html_table, new_figure
+from deadweight.tools.thresholds import FEW_EPISODES
 from deadweight.typing import FloatArray, IntArray
 
 # --------------------------------------------------------------------------------------------------------
 # The anchor of the automatic drop: levels that stray from what other estimates say are taken to be wrong.
 #
 # Along a path bias and standard error are what a model says of itself, and a model that is wrong says little
-# of either. Estimates that drop nothing (`witnesses`) do not depend on the drop, and less on the model; how
-# far a level lies from them is added to its error:
+# of either. Estimates that drop nothing (`answers.trust`) do not depend on the drop, and less on the model;
+# how far a level lies from them is added to its error:
 #
 # .. math:: (f \, m_k)^2 + \mathrm{se}_k^2 + \max_j A_{kj}
 #
@@ -61,30 +62,30 @@ from deadweight.typing import FloatArray, IntArray
 # With few effective episodes it does not hold, and there is none. Windowed estimates have little noise and
 # count in full, :math:`A_{kj} = (C_k - \mathrm{Win}_j)^2`, unless the first contradicts them. Noise excuses
 # nothing, and without an anchor nothing is dropped, where the model says nothing of unseen episodes
-# (`unseen_fit`). Where states are rows windowed estimates are none of the value, and count only where a level
-# lies farther from them than no drop:
+# (its calibration slope). Where states are rows windowed estimates are none of the value, and count only
+# where a level lies farther from them than no drop:
 # :math:`A_{kj} = \max(0, (C_k - \mathrm{Win}_j)^2 - (C_0 - \mathrm{Win}_j)^2)`.
 
 
-def strays(estimator: Estimator, columns: Columns, witnesses: Witnesses) -> FloatArray:
-    """(K + 1,) how far each level lies from the witnesses, squared.
+def strays(estimator: Estimator, columns: Columns, checks: CrossChecks) -> FloatArray:
+    """(K + 1,) how far each level lies from the checks, squared.
 
     Levels that drop anything are infinitely far by a model that is of no use.
     """
     inside = estimator.contains_correction
     values = columns.estimate if inside else columns.estimate - columns.bias
     found: FloatArray = np.zeros_like(values)
-    counts = 1.0 if witnesses.proven else 0.0  # an unproven model gets no allowance for noise
+    counts = 1.0 if checks.proven else 0.0  # an unproven model gets no allowance for noise
     if inside and columns.ess[0] >= FEW_EPISODES:
         shared = np.abs(columns.std_error[0] ** 2 - columns.std_error**2)
         found = np.square(values - values[0]) - counts * shared
-    elif not inside and witnesses.anchored:
-        found = np.square(values - witnesses.undropped) - counts * witnesses.std_error**2
-    for value in witnesses.windowed if witnesses.one_sided else witnesses.believed:
+    elif not inside and checks.anchored:
+        found = np.square(values - checks.undropped) - counts * checks.std_error**2
+    for value in checks.windowed if checks.one_sided else checks.believed:
         distance = np.square(values - value)
-        found = np.maximum(found, distance - distance[0] if witnesses.one_sided else distance)
+        found = np.maximum(found, distance - distance[0] if checks.one_sided else distance)
     found = np.maximum(found, 0.0)
-    if not witnesses.allows:
+    if not checks.allows:
         found[1:] = np.inf
     return found
 
@@ -303,7 +304,7 @@ def paths(
     if shown is not None and at_once and question.parts.has_states:
         drops = level_drops(question, levels_of(question, *shown))
         plans = [plan_of(question, shown[0], drop) for drop in drops]
-    hearing = hearing_of(question) if anchored and at_once else None
+    hearing = cross_check_passes_of(question) if anchored and at_once else None
     columns_at_once = yield from columns_of(question, at_once, plans, hearing)
     columns_of_path = iter(columns_at_once)
     for (estimator, min_visits), path_levels, by in zip(wanted, levels, swept, strict=True):
@@ -338,7 +339,7 @@ def _path(
 ) -> EpsilonPath:
     inside = estimator.contains_correction
     heard = anchored and question.parts.has_states
-    stray: FloatArray | float = strays(estimator, columns, witnesses_of(question)) if anchored else 0.0
+    stray: FloatArray | float = strays(estimator, columns, cross_checks_of(question)) if anchored else 0.0
     return EpsilonPath(
         estimator.name,
         levels.epsilon,

@@ -27,7 +27,6 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from deadweight.answers.plans import NEARLY_ALL
 from deadweight.errors import OptionError
 from deadweight.log.behaviour import estimate_behaviour
 from deadweight.log.columns import require_labels
@@ -42,6 +41,7 @@ from deadweight.sums.blocks import Block
 from deadweight.sums.reduction import reduce_log
 from deadweight.sums.summaries import Pieces
 from deadweight.tools.limits import require_table
+from deadweight.tools.thresholds import NEARLY_ALL
 from deadweight.typing import BoolArray, FloatArray, IntArray
 
 # Actions whose probabilities differ by less than this do not need to have been seen.

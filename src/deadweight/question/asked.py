@@ -468,7 +468,7 @@ class Asked:
       known: facts of the log that were found for other policies already.
       keeps_influences: those of all episodes on a blend's estimates are kept, for a comparison.
       paths: epsilon paths, and evidence for a blend, that were made already; see
-        `deadweight.negligible.path` and `deadweight.answers.candidates`.
+        `deadweight.negligible.path` and `deadweight.answers.blend`.
       sums: what was summed already, by key; see `deadweight.answers.answering`.
     """
 

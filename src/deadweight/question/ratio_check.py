@@ -40,16 +40,12 @@ from deadweight.log.trajectories import Trajectories, episode_of_rows
 from deadweight.sums.blocks import Block
 from deadweight.sums.summaries import KeyedSums, z_from_one
 from deadweight.tools.arithmetic import divide, sums_by
+from deadweight.tools.thresholds import FALSE_ALARMS, MISCALIBRATED, MISCALIBRATED_ROWS
 from deadweight.typing import FloatArray, IntArray, Labels
 
 if TYPE_CHECKING:
     from deadweight.question.question import Question
 
-MOST = 3.0
-# The same, and of an action over all states, where they stand beside a test of all pairs.
-MOST_OF_TABLE = 4.0
-# Share of logs with the true probabilities in which some pair is taken to contradict them, at most.
-FALSE_ALARMS = 1e-3
 # Smaller probabilities are taken for this one, whose inverse can be squared.
 LEAST = 1e-150
 # Relative variance of 1 / p within a pair beyond rounding.
@@ -72,7 +68,7 @@ def z_of(log: Trajectories, rho: FloatArray) -> float:
 
 
 def z_of_question(question: Question) -> float:
-    """The same of the two policies of a question about a log in memory."""
+    """z of the ratios of a question about a log in memory."""
     log, pair = question.parts[0], question.pair
     return z_of(log, pair.evaluation.along(log) / pair.behaviour.along(log))
 
@@ -118,7 +114,7 @@ class Stated:
     @classmethod
     def of_logged(cls, sums: KeyedSums, shape: tuple[int, int]) -> Stated:
         """Of logged probabilities."""
-        columns = [sums_by(sums.keys, one, shape[0] * shape[1]).reshape(shape) for one in sums.sums]
+        columns = [sums_by(sums.keys, each, shape[0] * shape[1]).reshape(shape) for each in sums.sums]
         taken, inverse, squares, *won = columns
         unseen = 1.0 / (taken.sum(axis=1, keepdims=True) + 1.0)
         means = np.minimum(divide(taken, inverse), 1.0)
@@ -128,11 +124,10 @@ class Stated:
         """Whether what was done contradicts it; pi_e is (S, A), None where it is not known of all actions."""
         if self.varies:
             return self._is_outbet
-        surprise = self._surprise()
-        if surprise.size and surprise.max() > np.log(2 * surprise.size / FALSE_ALARMS):
+        if _is_too_much(self._surprise()):
             return True
-        by_action = bool((np.abs(self._action_z()) > MOST_OF_TABLE).any())
-        return by_action or (pi_e is not None and abs(self._ratio_z(pi_e)) > MOST_OF_TABLE)
+        by_action = bool((np.abs(self._action_z()) > MISCALIBRATED).any())
+        return by_action or (pi_e is not None and abs(self._ratio_z(pi_e)) > MISCALIBRATED)
 
     @cached_property
     def varies(self) -> bool:
@@ -148,8 +143,7 @@ class Stated:
         visits, lost = self.taken.sum(axis=1)[:, None], np.log1p(-np.array(BETS))[:, None, None]
         by_pair = self.won + visits * lost  # (bets, S, A)
         for bets in (by_pair, by_pair.sum(axis=1)):
-            best = np.logaddexp.reduce(bets, axis=0) - math.log(len(BETS))
-            if best.size and best.max() > math.log(2 * best.size / FALSE_ALARMS):
+            if _is_too_much(np.logaddexp.reduce(bets, axis=0) - math.log(len(BETS))):
                 return True
         return False
 
@@ -177,8 +171,9 @@ class Stated:
         square = mean * (1.0 - self.probs) + np.square(mean)
         if self.inverse is not None:
             there = taken > 0
-            some = np.where(there, -np.expm1(visits * np.log1p(-np.minimum(self.probs, ALMOST_ONE))), 1.0)
-            mean, square = np.where(there, mean / some, 0.0), np.where(there, square / some, 0.0)
+            at_all = -np.expm1(visits * np.log1p(-np.minimum(self.probs, ALMOST_ONE)))
+            at_all = np.where(there, at_all, 1.0)
+            mean, square = np.where(there, mean / at_all, 0.0), np.where(there, square / at_all, 0.0)
         variance = (square - np.square(mean)).sum(axis=0)
         enough = variance >= ENOUGH
         return divide((taken - mean).sum(axis=0), np.sqrt(np.where(enough, variance, np.inf)))
@@ -204,9 +199,14 @@ class Stated:
         return squares * divide(1.0 + variance, squares.sum(axis=1, keepdims=True))
 
 
+def _is_too_much(logs: FloatArray) -> bool:
+    """Whether any of several -log chances (or logs of what fair bets won) is too large for so many tests."""
+    return bool(logs.size and logs.max() > math.log(2 * logs.size / FALSE_ALARMS))
+
+
 def ratio_flags(question: Question) -> tuple[str, ...]:
     """The flag of a behaviour policy whose ratios are wrong; for policies that are given row by row."""
-    return (FLAG,) if abs(z_of_question(question)) > MOST else ()
+    return (FLAG,) if abs(z_of_question(question)) > MISCALIBRATED_ROWS else ()
 
 
 def calibration_of(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from itertools import groupby
 
-from deadweight.answers.headline import WORDS
+from deadweight.answers.candidates import WORDS
 from deadweight.diagnostics.background import DataCard, WeightsContent
 from deadweight.diagnostics.dropping import PATH_OF, FeaturesContent, PathContent, Piece
 from deadweight.diagnostics.states import StateReport

@@ -18,7 +18,7 @@ from deadweight.tools.arithmetic import ends_in_words
 from deadweight.typing import FloatArray
 
 if TYPE_CHECKING:
-    from deadweight.answers.answering import Misfit
+    from deadweight.answers.model_tests import Misfit
 
 ASK = "Ask for it: pass also=[{!r}]{}."
 MODEL_ONLY = "none: model only"

@@ -9,6 +9,7 @@ passes: what was earned from each state on, and how far each step is from what s
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -22,10 +23,9 @@ from deadweight.sums.blocks import Block
 from deadweight.sums.reduction import reduce_log
 from deadweight.sums.summaries import Extent, KeyedSums
 from deadweight.tools.arithmetic import divide, sums_by
+from deadweight.tools.thresholds import CONFOUNDED, DRIFTED
 from deadweight.typing import FloatArray, IntArray, Labels
 
-# More standard errors than this are no chance.
-DRIFTED = 4.0
 # Deviations below this share of the largest number are rounding.
 ROUNDING = 1e-7
 
@@ -94,19 +94,19 @@ class Makers:
     @classmethod
     def of(cls, block: Block) -> Makers:
         """Those of a block, whose log must have ids."""
-        found: dict[Any, Made] = {}
         places = (block.first + block.rows).tolist()
-        for label, total, place in zip(ids_of(block), block.returns(1.0).tolist(), places, strict=True):
-            one = Made(1, total, (block.part, place))
-            found[label] = found[label].merge(one) if label in found else one
-        return cls(found)
+        totals = zip(ids_of(block), block.returns(1.0).tolist(), places, strict=True)
+        return cls({})._with((label, Made(1, total, (block.part, at))) for label, total, at in totals)
 
     def merge(self, other: Makers) -> Makers:
         """Those of both."""
-        found = dict(self.made)
-        for label, one in other.made.items():
-            found[label] = found[label].merge(one) if label in found else one
-        return Makers(found)
+        return self._with(other.made.items())
+
+    def _with(self, others: Iterable[tuple[Any, Made]]) -> Makers:
+        made = dict(self.made)
+        for label, part in others:
+            made[label] = made[label].merge(part) if label in made else part
+        return Makers(made)
 
     @property
     def ids(self) -> tuple[Any, ...]:
@@ -140,12 +140,12 @@ def old_policies(log: LogLike) -> list[OldPolicy]:
     >>> [(one.id, one.share, one.mean_return) for one in old_policies(log)]
     [('v1', 0.5, 1.0), ('v2', 0.5, 0.0)]
     """
-    found = as_log(log)
-    if not found.has_behaviour_ids:
+    whole = as_log(log)
+    if not whole.has_behaviour_ids:
         return []
-    if found not in _KNOWN:
-        _KNOWN[found] = _compare(found)
-    return _KNOWN[found]
+    if whole not in _KNOWN:
+        _KNOWN[whole] = _compare(whole)
+    return _KNOWN[whole]
 
 
 def have_mixed_worlds(log: Log) -> bool:
@@ -153,31 +153,24 @@ def have_mixed_worlds(log: Log) -> bool:
     return any(one.drifted for one in old_policies(log))
 
 
-def _compare(found: Log) -> list[OldPolicy]:
+def _compare(log: Log) -> list[OldPolicy]:
     # Where no state is ever visited again, nothing can be told of the worlds.
-    again = found.has_states and found.n_states < found.n_steps
-    makers, *earned = reduce_log(found, partial(_earned, again))
-    starts, steps = _drifts(found, makers.ids, *earned) if again else np.zeros((2, len(makers.ids)))
-    return [
-        OldPolicy(
-            plain(label),
-            made.episodes,
-            float(makers.shares[j]),
-            made.returns / made.episodes,
-            float(starts[j]),
-            float(steps[j]),
+    again = log.has_states and log.n_states < log.n_steps
+    makers, *earned = reduce_log(log, partial(_earned, again))
+    z = np.zeros((2, len(makers.ids)))
+    if again:
+        total = np.zeros((2, log.n_states))
+        total[:, earned[0].keys] = earned[0].sums
+        *sums, extent = reduce_log(log, partial(_compared, makers.ids, divide(*total)))
+        z = np.stack([_apart(each, len(makers.ids), extent) for each in sums])
+    policies = []
+    for label, share, starts, steps in zip(makers.ids, makers.shares, *z, strict=True):
+        made = makers.made[label]
+        mean = made.returns / made.episodes
+        policies.append(
+            OldPolicy(plain(label), made.episodes, float(share), mean, float(starts), float(steps))
         )
-        for j, label in enumerate(makers.ids)
-        for made in [makers.made[label]]
-    ]
-
-
-def _drifts(log: Log, ids: tuple[Any, ...], earned: KeyedSums) -> tuple[FloatArray, FloatArray]:
-    """(J,) z of starts and of steps."""
-    total = np.zeros((2, log.n_states))
-    total[:, earned.keys] = earned.sums
-    started, brought, extent = reduce_log(log, partial(_compared, ids, divide(*total)))
-    return _apart(started, len(ids), extent), _apart(brought, len(ids), extent)
+    return policies
 
 
 def _earned(again: bool, block: Block) -> list[Any]:
@@ -224,14 +217,11 @@ def _apart(sums: KeyedSums, count: int, extent: Extent) -> FloatArray:
     return divide(sums_by(member, beyond, count), error)
 
 
-# --------------------------------------------------------------------------------------------------------
-# Slopes of what followed by the probability that was logged, action by action: is any of them no chance?
+# --- Slopes of what followed by the logged probability ------------------------------------------------------
 #
 # What is regressed on what is said in `deadweight.answers.trust`, for an evaluation, and in
 # `deadweight.io.doctor_policies`, where there is no new policy yet.
 
-# A slope of more standard errors than this is no chance.
-MOST_STANDARD_ERRORS = 4.0
 # A tail below this is no number any more; the z of it is 38.
 SMALLEST = 1e-300
 # Degrees of freedom of a slope that a single episode carries: it says next to nothing.
@@ -257,8 +247,7 @@ class Confounding:
         """From (5, A) sums over episodes of xd, x^2, and of the squares and the product of both."""
         from scipy.special import ndtri, stdtr
 
-        some = sums[1] > 0
-        both, squares, both_squared, product, squares_squared = sums[:, some]
+        both, squares, both_squared, product, squares_squared = sums[:, sums[1] > 0]
         slopes = both / squares
         variance = both_squared - 2 * slopes * product + np.square(slopes) * squares_squared
         sizes = np.abs(divide(both, np.sqrt(np.maximum(variance, 0.0))))
@@ -273,7 +262,7 @@ class Confounding:
     @property
     def found(self) -> bool:
         """Whether what the old policy looked at tells what follows."""
-        return abs(self.z) > MOST_STANDARD_ERRORS
+        return abs(self.z) > CONFOUNDED
 
     @property
     def reason(self) -> str:

@@ -24,12 +24,10 @@ from deadweight.log.interface import Log
 from deadweight.sums.blocks import Block, Folds
 from deadweight.sums.summaries import Pieces
 from deadweight.tools.arithmetic import divide, sums_by
+from deadweight.tools.thresholds import COPIED
 from deadweight.typing import FloatArray, IntArray
 from deadweight.values.model import Counts
 
-# More equal pairs than expected by so many standard deviations are no chance, and where hardly one is
-# expected, a number that is as improbable (that of a Poisson distribution).
-BEYOND = 5.0
 # Rewards are real numbers where more than this share of those that are not 0 are different, and not all are
 # integers.
 REAL = 0.25
@@ -40,12 +38,12 @@ MOST_COMPARED = 1 << 22
 # What is left of the probability that two episodes are still equal, when nobody needs to look further.
 NEGLIGIBLE = 1e-12
 # Odd constants that scatter bits (splitmix64).
-_SCATTER = tuple(np.uint64(one) for one in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+_SCATTER = tuple(np.uint64(odd) for odd in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
 
 @dataclass(frozen=True)
 class Copies:
-    """What was found.
+    """Equal episodes, beside how many there would be by chance.
 
     Attributes:
       pairs: of equal episodes.
@@ -63,8 +61,8 @@ class Copies:
         """Whether there are copies."""
         from scipy.special import gammainc, ndtr
 
-        beyond = self.pairs > self.expected + BEYOND * self.deviation
-        return bool(beyond and gammainc(self.pairs, self.expected) < ndtr(-BEYOND))
+        beyond = self.pairs > self.expected + COPIED * self.deviation
+        return bool(beyond and gammainc(self.pairs, self.expected) < ndtr(-COPIED))
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,24 +93,24 @@ class EpisodeContents:
         marks = marks_of(block, self.n_actions)
         paid = (block.paid != 0.0).any(axis=1)
         places = self.first[block.part] + block.first + block.rows
-        some = (places < self.sampled)[:, None] & (np.arange(block.horizon) < block.lengths[:, None])
-        steps = block.pairs(self.n_actions)[some], block.paid[some]
+        sampled = (places < self.sampled)[:, None] & (np.arange(block.horizon) < block.lengths[:, None])
+        steps = block.pairs(self.n_actions)[sampled], block.paid[sampled]
         kept = block.lengths > 1
         if self.share < 1.0:
             kept &= marks < np.uint64(self.share * 2.0**64)
         return Contents(Pieces(((marks[kept], paid[kept]),)), Pieces((steps,)))
 
-    def finish(self, found: Contents, counts: Counts, habits: bool) -> Copies:
+    def finish(self, contents: Contents, counts: Counts, habits: bool) -> Copies:
         """What is to be made of it.
 
         Args:
-          found: of the whole log.
+          contents: of the whole log.
           counts: of its transitions.
           habits: whether the log was made by policies that differ in what they do in a state: whoever does
             one thing may always do it, and nothing is to be told from equal actions.
         """
-        marks, paid = (np.concatenate(columns) for columns in zip(*found.marks.items, strict=True))
-        steps, rewards = (np.concatenate(columns) for columns in zip(*found.sample.items, strict=True))
+        marks, paid = (np.concatenate(columns) for columns in zip(*contents.marks.items, strict=True))
+        steps, rewards = (np.concatenate(columns) for columns in zip(*contents.sample.items, strict=True))
         real, size = are_real(rewards), counts.n_states * counts.n_actions
         # Whoever earned nothing may do so again; of real numbers it takes one that is not 0.
         _, times = np.unique(marks[paid] if real else marks, return_counts=True)
@@ -202,7 +200,7 @@ def chance_of_equals(counts: Counts, alike: FloatArray, power: int, limit: int, 
 
 def _falling(n: FloatArray, power: int) -> FloatArray:
     """n (n - 1) ..., so many factors, none below zero."""
-    found = np.ones_like(n)
+    product = np.ones_like(n)
     for k in range(power):
-        found = found * np.maximum(n - k, 0.0)
-    return found
+        product = product * np.maximum(n - k, 0.0)
+    return product

@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.answers.blend import CONTRADICTING, CROSS_FITTED, NORMAL, WIDTH, Evidence, Mixture
-from deadweight.answers.candidates import gather
+from deadweight.answers.blend import NORMAL, Mixture
+from deadweight.answers.candidates import CROSS_FITTED, Candidates, gather
 from deadweight.answers.plans import Plan
 from deadweight.answers.student_t import per_episode, t_error
 from deadweight.log.labels import plain
@@ -32,6 +32,7 @@ from deadweight.results.comparison import BASELINE, ROUNDING, PairStates, StateW
 from deadweight.results.estimate import Estimate
 from deadweight.sums.blocks import Block, Field, powers
 from deadweight.tools.limits import NUMBER, require
+from deadweight.tools.thresholds import CONTRADICTING, WIDTH
 from deadweight.typing import FloatArray, Labels
 
 # What has no such bias, and how far it lies is then allowed for in full.
@@ -134,7 +135,7 @@ def _blend_half_widths(mixture: Mixture, level: float, known: bool) -> tuple[flo
     return blend.half_widths if known else blend.baseline_half_widths
 
 
-def _of_blend(question: Question, evidence: Evidence) -> Contender:
+def _of_blend(question: Question, evidence: Candidates) -> Contender:
     n, names = question.n, evidence.names
     require(
         2 * NUMBER * float(n) * len(names),
@@ -147,7 +148,7 @@ def _of_blend(question: Question, evidence: Evidence) -> Contender:
     mixture = Mixture(replace(evidence, rows=None, influences=(), unseen=None))
     mix, model = mixture.mix, not mixture.by_weights
     value, influence = float(mix @ evidence.values), mix @ rows
-    wanted = dict.fromkeys([*mixture.witnesses, *(OUT_OF_SAMPLE if model else ())])
+    wanted = dict.fromkeys([*mixture.compared, *(OUT_OF_SAMPLE if model else ())])
     distances = {
         name: Distance(value - float(evidence.values[place]), influence - rows[place])
         for place, name in enumerate(names)

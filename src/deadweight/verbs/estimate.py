@@ -11,8 +11,8 @@ from typing import Any
 from deadweight._version import __version__
 from deadweight.answers import trust as confounding
 from deadweight.answers.answering import Answers
-from deadweight.answers.candidates import evidence_of
-from deadweight.answers.headline import blend_estimate, check_blend
+from deadweight.answers.blend import blend_estimate, check_blend
+from deadweight.answers.candidates import candidates_of
 from deadweight.answers.intervals import PAIRED, ReturnExtent, check_interval, make_interval, settled_interval
 from deadweight.answers.plans import Plan
 from deadweight.answers.rounds import OfInfluences, Sums, Task, carry_out, together
@@ -201,7 +201,7 @@ def answer(question: Question, asked: Asked) -> dict[str, tuple[Plan, Estimate]]
         check_range(question)
     for mix in asked.mixes:
         check_blend(question, mix.name)
-    evidence = [evidence_of(question) for _ in asked.mixes]
+    evidence = [candidates_of(question) for _ in asked.mixes]
     rows, *gathered = carry_out(question, _rows(question, asked), *evidence)
     estimates = {plan.name: (plan, _estimate(rows, plan, asked)) for plan in rows.plans}
     for mix, candidates in zip(asked.mixes, gathered, strict=True):

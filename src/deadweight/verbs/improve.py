@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.answers.answering import Answers, check_model
+from deadweight.answers.answering import Answers
 from deadweight.answers.intervals import check_interval
+from deadweight.answers.model_tests import check_model
 from deadweight.answers.trust import confounding_of
 from deadweight.diagnostics.flags import contents_of, copies_of
 from deadweight.errors import EstimationError, OptionError

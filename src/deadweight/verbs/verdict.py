@@ -12,14 +12,13 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from deadweight.answers.blend import ROUNDING
-from deadweight.answers.headline import episodes_needed, judge, more_episodes, rests_on_weights
-from deadweight.answers.plans import FEW_EPISODES
+from deadweight.answers.candidates import CROSS_FITTED, WITHOUT_MODEL, WORDS
 from deadweight.answers.student_t import t_error
-from deadweight.diagnostics.weight_report import FAR_FROM_ONE
 from deadweight.results.estimate import Blend, Estimate
 from deadweight.results.evaluation import Verdict, headline_of
 from deadweight.results.flags import FIRST, GRAVE, LEADING, WITHHOLDING, advice, doubts_of, remark
+from deadweight.tools import thresholds
+from deadweight.tools.arithmetic import two_digits
 
 OF_BLEND = "contradicted"
 """The flag that a blend's own reasons explain, with numbers."""
@@ -28,6 +27,13 @@ FEW_WITHOUT_MODEL = (
     "concluded."
 )
 MORE_ALIKE = "Log more episodes, best with an old policy that acts more like the new one."
+NO_DIFFERENCE = "The log shows no difference at all: see whether what the policies differ in occurs in it."
+OTHERS_FIRST = (
+    "More episodes alone would not settle it: what dropping states may cost, or the distance between "
+    "weights and model, is larger than the difference. Look at other estimates, BLEND first."
+)
+# What the interval of a blend may allow for, beside estimates that contradict.
+MISSING, SPARSE = "missing weight", "sparse log"
 STANDS = (
     "The answer stands with all of this allowed for; it would be surer if it were known why estimates differ."
 )
@@ -71,7 +77,7 @@ def _by_numbers(estimate: Estimate, baseline: Estimate | float) -> Verdict:
     value = baseline.value if isinstance(baseline, Estimate) else float(baseline)
     lower, upper, how = _difference(estimate, baseline, interval, centre - value)
     name = "the old policy" if isinstance(baseline, Estimate) else "the baseline"
-    slack = ROUNDING * max(abs(centre), abs(value))
+    slack = thresholds.ROUNDING * max(abs(centre), abs(value))
     seen = centre - value if abs(centre - value) > slack else 0.0  # no digits of rounding in a sentence
     numbers = (
         f"{estimate.name} puts the new policy at {centre:.4g} against {value:.4g} for {name}: a difference "
@@ -86,7 +92,9 @@ def _by_numbers(estimate: Estimate, baseline: Estimate | float) -> Verdict:
     if answer == "cannot tell":
         rounded = "" if lower <= 0.0 <= upper else ", up to rounding"
         reasons.append(f"The range includes zero{rounded}.")
-    step = _next_step(estimate, answer, seen, (lower, upper))
+    blocked = NO_DIFFERENCE if seen == 0.0 else OTHERS_FIRST
+    half, fixed = (upper - lower) / 2, estimate.bias_allowance or 0.0
+    step = _next_step(answer, seen, half, fixed, estimate.n_episodes, blocked)
     return Verdict(answer, tuple(reasons), centre - value, (lower, upper), next_step=step)
 
 
@@ -95,29 +103,34 @@ def _untold(why: str, step: str) -> Verdict:
     return Verdict("cannot tell", (why,), math.nan, (-math.inf, math.inf), next_step=step)
 
 
-def _next_step(estimate: Estimate, answer: str, difference: float, ends: tuple[float, float]) -> str:
-    """What would settle the question that an estimate with sound weights leaves open."""
-    n = estimate.n_episodes
+def _next_step(answer: str, difference: float, half: float, fixed: float, n: int, blocked: str) -> str:
+    """What would settle the question.
+
+    The part of the half-width that is `fixed` does not shrink with more episodes; where it is larger than the
+    difference no number of them will do, and `blocked` says what else.
+    """
     if answer != "cannot tell":
         return f"No more episodes are needed: {n:,} are enough for this answer."
-    half = (ends[1] - ends[0]) / 2
     if not math.isfinite(half):
         return "Log more episodes: too few carry any information to say how many are needed."
-    fixed = estimate.bias_allowance or 0.0
-    needed = episodes_needed(difference, half, fixed, n)
-    if difference == 0.0 or (needed is None and fixed == 0.0):
-        return "The log shows no difference at all: see whether what the policies differ in occurs in it."
-    if needed is None:
+    room = abs(difference) - fixed
+    if room <= 0:
+        return blocked
+    needed = math.ceil(n * ((half - fixed) / room) ** 2)
+    if needed > thresholds.MOST_TIMES * n:
         return (
-            "More episodes alone would not settle it: what dropping states may cost, or the distance between "
-            "weights and model, is larger than the difference. Look at other estimates, BLEND first."
+            "What the log shows of a difference is far smaller than what it leaves open: no log of its kind "
+            "and of reasonable size would settle it."
         )
-    return more_episodes(needed, n)
+    return (
+        f"About {two_digits(int(needed)):,} episodes of the same kind would settle it, if the difference is "
+        "what it seems."
+    )
 
 
 def _mending(estimate: Estimate) -> str:
     """What to do about weights that cannot carry a verdict."""
-    few = estimate.ess is not None and estimate.ess < FEW_EPISODES
+    few = estimate.ess is not None and estimate.ess < thresholds.FEW_EPISODES
     if few or "low-ess-undropped" in estimate.flags or "all-dropped" in estimate.flags:
         return (
             "Look at BLEND, which does not depend on these weights alone; or log more episodes, best with an "
@@ -133,14 +146,127 @@ def _of_blend(estimate: Estimate, blend: Blend, baseline: Estimate | float) -> V
     """A blend has weighed all contradictions already, and knows its distance to the mean return."""
     known = not isinstance(baseline, Estimate)
     value = baseline.value if isinstance(baseline, Estimate) else float(baseline)
-    found = judge(blend, value, estimate.n_episodes, known, estimate.level)
-    if "low-ess-undropped" not in estimate.flags or not rests_on_weights(blend):
-        return found
-    weak = (*found.reasons[:2], FEW_WITHOUT_MODEL)
-    return replace(found, answer="cannot tell", reasons=weak, sound=False, next_step=MORE_ALIKE)
+    judged = judge(blend, value, estimate.n_episodes, known, estimate.level)
+    if "low-ess-undropped" not in estimate.flags or not set(blend.shares) <= set(WITHOUT_MODEL):
+        return judged
+    weak = (*judged.reasons[:2], FEW_WITHOUT_MODEL)
+    return replace(judged, answer="cannot tell", reasons=weak, sound=False, next_step=MORE_ALIKE)
 
 
-def _doubted_by_flags(estimate: Estimate, found: Verdict) -> Verdict:
+def judge(blend: Blend, baseline: float, n: int, known: bool, level: float = 0.95) -> Verdict:
+    """Compare a blend with the mean return of its own log, or with a known value.
+
+    Args:
+      blend: the mix.
+      baseline: what to compare with.
+      n: episodes of the log.
+      known: the baseline is a number, and not the mean return of these episodes.
+      level: of confidence, for the words.
+    """
+    below, above = blend.half_widths if known else blend.baseline_half_widths
+    difference = blend.value - baseline
+    ends = difference - below, difference + above
+    slack = thresholds.ROUNDING * max(abs(blend.value), abs(baseline))
+    answer = "better" if ends[0] > slack else "worse" if ends[1] < -slack else "cannot tell"
+    name = "the baseline" if known else "the old policy"
+    numbers = (
+        f"BLEND puts the new policy at {blend.value:.4g} against {baseline:.4g} for {name}: a difference of "
+        f"{difference:+.4g}, {_range(*ends)} with {level:.0%} confidence."
+    )
+    reasons = [numbers, _composition(blend), *_unseen_error(blend)]
+    if blend.contradiction > thresholds.WORTH_A_WORD * blend.half_width:
+        reasons.append(_objection(blend))
+    if blend.against is not None and _difference_of(blend) not in reasons:
+        reasons.append(_difference_of(blend))
+    if answer == "cannot tell":
+        reasons.append("The range includes zero.")
+    half = below if difference > 0 else above
+    step = _next_step(answer, difference, half, blend.contradiction, n, _blocked(difference, blend))
+    return Verdict(answer, tuple(reasons), difference, ends, next_step=step)
+
+
+def _composition(blend: Blend) -> str:
+    """What the blend is made of, the largest share first."""
+    parts = sorted(((share, name) for name, share in blend.shares.items()), reverse=True)
+    named = [
+        f"{share:.0%} {name} ({WORDS[name]})" for share, name in parts if share >= thresholds.SMALL_SHARE
+    ]
+    return f"It is made of {', '.join(named)}."
+
+
+def _unseen_error(blend: Blend) -> list[str]:
+    """How much of it rests on the model alone, and how wrong that may be without anybody seeing it."""
+    share = blend.shares.get("DM", 0.0)
+    if share < thresholds.SMALL_SHARE:
+        return []
+    if not math.isfinite(blend.undetectable):
+        return ["It rests on the fitted model alone, and nothing in the log can show whether that is wrong."]
+    return [
+        f"It rests on the fitted model for {share:.0%}, and the log could not show an error of that model "
+        f"below {blend.undetectable:.2g}."
+    ]
+
+
+def _objection(blend: Blend) -> str:
+    """What the interval allows for most, and how much that is."""
+    allowed = f"and the interval allows {blend.contradiction:.4g} for that."
+    cause = _cause(blend)
+    if cause == MISSING:
+        return (
+            "Episodes that the new policy would often have are missing in the log: the weights of those that "
+            f"it has add up to too little, {allowed}"
+        )
+    if cause == SPARSE:
+        return (
+            "The log is sparse: estimates that have seen their own episodes may share a bias of about "
+            f"{blend.contradiction:.4g}, and the interval allows for it."
+        )
+    if cause == blend.against:
+        return _difference_of(blend)
+    if cause == "LIN":
+        return f"{cause} ({WORDS[cause]}) is not sure by itself whether the new policy is better, {allowed}"
+    return f"{cause} ({WORDS[cause]}) says something else, {allowed}"
+
+
+def _cause(blend: Blend) -> str:
+    """What the interval allows for most: `MISSING` weight, a `SPARSE` log, or the name of an estimate."""
+    if 0 < blend.missing >= blend.contradiction:
+        return MISSING
+    if blend.shared_bias >= blend.contradiction:
+        return SPARSE
+    farthest = max(blend.parts, key=lambda part: part.beyond).name
+    return SPARSE if farthest == CROSS_FITTED != blend.against else farthest
+
+
+def _difference_of(blend: Blend) -> str:
+    """How far the estimate that differs most lies from the blend."""
+    assert blend.against is not None
+    beyond = next((part.beyond for part in blend.parts if part.name == blend.against), blend.contradiction)
+    return (
+        f"{blend.against} ({WORDS[blend.against]}) differs from it by more than noise explains, "
+        f"and the interval allows {beyond:.4g} for that."
+    )
+
+
+def _blocked(difference: float, blend: Blend) -> str:
+    """What to do where no number of episodes would do: the least that is in the way, or something to fix."""
+    cause = _cause(blend)
+    if difference == 0.0 == blend.contradiction:
+        return NO_DIFFERENCE
+    if cause == MISSING:
+        return MORE_ALIKE
+    if cause == SPARSE:
+        return "Log more episodes: the model has not seen enough to say how many."
+    if cause == "LIN" != blend.against:
+        return "Log more episodes: what weights say of the direction is no more than noise so far."
+    return (
+        f"More episodes alone would not settle it: {cause} contradicts the other estimates. See first "
+        "whether the states show everything that rewards and transitions depend on, and whether the logged "
+        "probabilities are right."
+    )
+
+
+def _doubted_by_flags(estimate: Estimate, judged: Verdict) -> Verdict:
     """The verdict with what the flags of its estimate say: grave ones first, the others after the numbers.
 
     A verdict that is not sound keeps its last reason, which says why.
@@ -149,29 +275,29 @@ def _doubted_by_flags(estimate: Estimate, found: Verdict) -> Verdict:
     said = {flag: remark(flag, estimate.about) for flag in flags}
     withheld = [flag for flag in WITHHOLDING if flag in flags]
     done = (*withheld, OF_BLEND) if estimate.blend is not None else withheld
-    new = [flag for flag in flags if flag not in done and said[flag] not in found.reasons]
+    new = [flag for flag in flags if flag not in done and said[flag] not in judged.reasons]
     grave = [said[flag] for flag in new if flag in LEADING]
     others = [said[flag] for flag in new if flag not in LEADING]
-    kept, last = (found.reasons, ()) if found.sound else (found.reasons[:-1], found.reasons[-1:])
+    kept, last = (judged.reasons, ()) if judged.sound else (judged.reasons[:-1], judged.reasons[-1:])
     reasons = (*grave, *kept, *others, *last)
     closing = tuple(flag for flag in GRAVE if flag in flags)
     if withheld:
         reasons, step = (*reasons, *(said[flag] for flag in reversed(withheld))), advice(withheld[0])
-        return Verdict("cannot tell", reasons, found.difference, found.interval, False, step, closing)
-    return replace(found, reasons=reasons, doubts=closing, next_step=_step_in_doubt(found, flags))
+        return Verdict("cannot tell", reasons, judged.difference, judged.interval, False, step, closing)
+    return replace(judged, reasons=reasons, doubts=closing, next_step=_step_in_doubt(judged, flags))
 
 
-def _step_in_doubt(found: Verdict, flags: Iterable[str]) -> str | None:
+def _step_in_doubt(judged: Verdict, flags: Iterable[str]) -> str | None:
     """What to do next: an answer that is in doubt does not say that the log is long enough.
 
     Where there is none, a grave doubt comes before the advice to log more.
     """
     doubts = doubts_of(flags)
-    if found.answer == "cannot tell":
+    if judged.answer == "cannot tell":
         grave = next((flag for flag in doubts if flag in GRAVE), None)
-        return found.next_step if grave is None or not found.sound else advice(grave)
+        return judged.next_step if grave is None or not judged.sound else advice(grave)
     if not doubts:
-        return found.next_step
+        return judged.next_step
     return STANDS if doubts == [OF_BLEND] else f"Before you act on this: {FIRST[doubts[0]]}"
 
 
@@ -186,41 +312,41 @@ def table_verdict(
     out the headline's value and would not give the same answer.
     """
     headline = headline_of(estimates)
-    own = (rules or {}).get(headline.name)
-    if own is not None:
-        return _doubted_by_flags(headline, own(headline, baseline))
-    found = _doubted(estimates, headline, verdict(headline, baseline))
-    if found.answer == "cannot tell" or headline.blend is not None:
-        return found
+    rule = (rules or {}).get(headline.name)
+    if rule is not None:
+        return _doubted_by_flags(headline, rule(headline, baseline))
+    judged = _doubted(estimates, headline, verdict(headline, baseline))
+    if judged.answer == "cannot tell" or headline.blend is not None:
+        return judged
     against = [
         name
         for name, other in estimates.items()
-        if contradicts(other, headline) and verdict(other, baseline).answer != found.answer
+        if contradicts(other, headline) and verdict(other, baseline).answer != judged.answer
     ]
     if not against:
-        return found
+        return judged
     reason = (
         f"{' and '.join(against)} rule out what {headline.name} says: their intervals do not meet. "
         "One of them must be wrong, and the log does not tell which."
     )
     step = "See which of them is wrong first: the logged probabilities, or what the states leave out."
-    reasons = (*found.reasons, reason)
-    return replace(found, answer="cannot tell", reasons=reasons, sound=False, next_step=step)
+    reasons = (*judged.reasons, reason)
+    return replace(judged, answer="cannot tell", reasons=reasons, sound=False, next_step=step)
 
 
-def _doubted(estimates: Mapping[str, Estimate], headline: Estimate, found: Verdict) -> Verdict:
+def _doubted(estimates: Mapping[str, Estimate], headline: Estimate, judged: Verdict) -> Verdict:
     """The verdict with what the check of the model says first, where that is bad news."""
-    flagged = [one for one in estimates.values() if "model-misfit" in one.flags]
+    flagged = [row for row in estimates.values() if "model-misfit" in row.flags]
     if not flagged or flagged[0].model_check is None:
-        return found
+        return judged
     reason = flagged[0].model_check.reason
     if headline in flagged and headline.blend is None:  # a blend has left the model out already
         reason += f" {headline.name} is based on that model, and nothing can be concluded from it."
         step = "See first how episodes end (terminated, time_limit), and what the states leave out."
-        return replace(found, answer="cannot tell", reasons=(reason, *found.reasons), next_step=step)
+        return replace(judged, answer="cannot tell", reasons=(reason, *judged.reasons), next_step=step)
     reason += f" The verdict is based on {headline.name}, which does without the model."
-    doubted = _step_in_doubt(found, [*headline.flags, "model-misfit"])
-    return replace(found, reasons=(reason, *found.reasons), next_step=doubted)
+    doubted = _step_in_doubt(judged, [*headline.flags, "model-misfit"])
+    return replace(judged, reasons=(reason, *judged.reasons), next_step=doubted)
 
 
 def contradicts(other: Estimate, headline: Estimate) -> bool:
@@ -245,14 +371,14 @@ def _range(lower: float, upper: float) -> str:
 
 def _weakness(estimate: Estimate) -> str:
     """Why the weights cannot carry a verdict; empty where they can."""
-    if estimate.ess is not None and estimate.ess < FEW_EPISODES:
+    if estimate.ess is not None and estimate.ess < thresholds.FEW_EPISODES:
         return f"Only {estimate.ess:.1f} of {estimate.n_episodes:,} episodes effectively carry the weights."
     if "low-ess-undropped" in estimate.flags:
         return remark("low-ess-undropped", estimate.about)
     if "all-dropped" in estimate.flags and (estimate.bounds is None or estimate.bounds.disagreement is None):
         return "Nearly every step is dropped, and there is no other estimate to check the model by."
     z = estimate.mean_weight_z
-    if z is not None and not abs(z) <= FAR_FROM_ONE:
+    if z is not None and not abs(z) <= thresholds.FAR_FROM_ONE:
         return f"Weights must average 1, and these are {z:+.1f} standard errors away from it."
     return ""
 

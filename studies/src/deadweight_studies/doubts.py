@@ -20,11 +20,12 @@ from typing import Any
 import numpy as np
 
 from deadweight.answers.answering import Answers
-from deadweight.diagnostics.weight_report import FAR_FROM_ONE, is_contradicted, mean_weight_z
+from deadweight.diagnostics.weight_report import is_contradicted, mean_weight_z
 from deadweight.domains import deterministic_lift
 from deadweight.log.trajectories import Trajectories, episode_of_rows
 from deadweight.question.drops import NOTHING_DROPPED
 from deadweight.question.question import ask
+from deadweight.tools.thresholds import FAR_FROM_ONE
 from deadweight.typing import FloatArray
 from deadweight.verbs.estimate import evaluate
 from deadweight_studies.problems import StudyProblem, hard_problems, random_problem, study_problems

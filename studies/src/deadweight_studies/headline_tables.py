@@ -16,8 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.answers.blend import BIASED, CROSS_FITTED, NORMAL, Evidence, Mixture
+from deadweight.answers.blend import NORMAL, Mixture
+from deadweight.answers.candidates import CROSS_FITTED, Candidates
 from deadweight.tools.files import write_text, writing
+from deadweight.tools.thresholds import BIASED
 from deadweight.typing import FloatArray
 from deadweight_studies import headline as headline_study
 from deadweight_studies.coverage import cells as old_cells
@@ -31,7 +33,7 @@ from deadweight_studies.study import first_runs, markdown
 # Nothing is run again: the mix is arithmetic on estimates, their covariance and a few numbers more. Skewness
 # is not kept, so that intervals are the same on both sides here.
 
-Change = Callable[[Evidence], Evidence]
+Change = Callable[[Candidates], Candidates]
 
 
 def without(*names: str) -> Change:
@@ -54,11 +56,11 @@ CHANGES: Mapping[str, Change] = {
 }
 
 
-def evidence_from(kept: Mapping[str, Any]) -> Evidence:
+def evidence_from(kept: Mapping[str, Any]) -> Candidates:
     """The evidence of a run as it was kept."""
     arrays = {name: np.array(kept[name]) for name in ("values", "covariance", "sizes")}
     words = {name: tuple(kept[name]) for name in ("names", "left_out")}
-    return Evidence(**{**kept, **arrays, **words})
+    return Candidates(**{**kept, **arrays, **words})
 
 
 def ablation(runs: Mapping[str, tuple[float, list[dict[str, Any]]]]) -> str:

@@ -1,4 +1,4 @@
-"""Witnesses of the automatic drop: their values by other ways, when they are believed, the proof by loops."""
+"""Cross-checks of the automatic drop: their values by other ways, when they are believed, z by loops."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from deadweight_studies.automatic import NoiseLabels
 from deadweight_studies.problems import previous_action, river
 
 import deadweight as dw
-from deadweight.answers import witnesses as unseen_fit
 from deadweight.answers.answering import Answers
 from deadweight.answers.candidates import gather
+from deadweight.answers.influences import Job
+from deadweight.answers.model_tests import CalibrationSlope
 from deadweight.answers.rounds import OfInfluences
-from deadweight.answers.witnesses import Proof, Witnesses, hearing_of, unseen_values, witnesses_of
+from deadweight.answers.trust import CrossChecks, cross_check_passes_of, cross_checks_of, unseen_values
 from deadweight.estimators.estimator import estimator_of
 from deadweight.estimators.product import SelfNormalised
 from deadweight.estimators.windowed import row_window, value_of_starts
@@ -27,7 +28,7 @@ PAST = previous_action("small", 5, 2, horizon=4, seed=3, episodes=80)
 
 def test_they_are_those_of_a_blend() -> None:
     question = ask(PAST.sample(0), PAST.pi_e, PAST.pi_b)
-    found = witnesses_of(question)
+    found = cross_checks_of(question)
     evidence = gather(ask(PAST.sample(0), PAST.pi_e, PAST.pi_b))
     values = dict(zip(evidence.names, evidence.values, strict=True))
     undropped = dw.estimate("WDR", PAST.sample(0), PAST.pi_e, PAST.pi_b, interval=None)
@@ -39,30 +40,29 @@ def test_a_path_hears_them_in_its_own_passes() -> None:
     by_itself, along = (ask(PAST.sample(0), PAST.pi_e, PAST.pi_b) for _ in range(2))
     path_of(along, estimator_of("C-WSPDIS"), 3)
     sums = set(along.sums)
-    heard = hearing_of(along)
+    heard = cross_check_passes_of(along)
     assert heard is not None
-    assert heard.witnesses == witnesses_of(by_itself)
+    assert heard.checks == cross_checks_of(by_itself)
     assert {key[0] for key in set(along.sums) - sums if isinstance(key, tuple)} <= {"fit"}  # nothing summed
 
 
 def test_a_windowed_estimate_is_not_believed_if_the_undropped_one_is_far_from_it() -> None:
-    found = Witnesses(1.0, 0.1, 20.0, (1.29, 1.31))
+    found = CrossChecks(1.0, 0.1, 20.0, (1.29, 1.31))
     assert found.believed == (1.29,)
     # With half as many episodes as are enough it reaches four times as far.
-    assert Witnesses(1.0, 0.1, 5.0, (2.19, 2.21)).believed == (2.19,)
+    assert CrossChecks(1.0, 0.1, 5.0, (2.19, 2.21)).believed == (2.19,)
 
 
 @pytest.mark.parametrize("gamma", [1.0, 0.9])
-def test_the_proof_by_plain_loops(gamma: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unseen_fit, "ENOUGH", 50)  # of 80 episodes
+def test_the_calibration_slope_by_plain_loops(gamma: float) -> None:
     log = PAST.sample(1)
     question = ask(log, PAST.pi_e, PAST.pi_b, gamma)
     values = unseen_values(question)
     assert values is not None
-    made = Proof(question, values)
-    answers = Answers(question, ())
-    answers.sum([made.summed])
-    OfInfluences([made.job(answers)]).serve(question)
+    slope, answers, spreads = CalibrationSlope.of(question, values.q, 50), Answers(question, ()), []  # of 80
+    answers.sum([slope])
+    residuals = slope.residuals(answers.found(slope).value)
+    OfInfluences([Job([], residuals, spreads.append)]).serve(question)
     tables = [field.values for field in values.q.fields]  # type: ignore[attr-defined]
     rows = []
     for i, (lo, hi) in enumerate(pairwise(log.offsets[:51])):
@@ -76,7 +76,7 @@ def test_the_proof_by_plain_loops(gamma: float, monkeypatch: pytest.MonkeyPatch)
             column[times == t] -= column[times == t].mean()
     b = (x * y).sum() / (x * x).sum()
     u = [(x * (y - b * x))[episode == i].sum() for i in range(50)]
-    assert made.z == pytest.approx(b * (x * x).sum() / np.sqrt(np.square(u).sum()), rel=1e-9)
+    assert residuals.z(spreads[0]) == pytest.approx(b * (x * x).sum() / np.sqrt(np.square(u).sum()), rel=1e-9)
 
 
 def test_labels_that_mean_nothing_drop_nothing() -> None:
@@ -84,7 +84,7 @@ def test_labels_that_mean_nothing_drop_nothing() -> None:
     dropped = 0
     for seed in range(4):
         log = task.sample(seed)
-        heard = witnesses_of(ask(log, task.pi_e, task.pi_b))
+        heard = cross_checks_of(ask(log, task.pi_e, task.pi_b))
         found = dw.estimate("C-WSPDIS", log, task.pi_e, task.pi_b, interval=None)
         assert heard.allows == (heard.proven or heard.ess >= 30)
         assert heard.allows or found.dropped == []
@@ -98,7 +98,7 @@ def test_a_given_model_is_judged_as_it_is() -> None:
     log = problem.sample(60, seed=1)
     question = ask(log, problem.pi_e, problem.pi_b, options=Options(model=problem.mdp))
     assert unseen_values(question) is question.values
-    assert witnesses_of(question).allows
+    assert cross_checks_of(question).allows
 
 
 def test_windows_of_rows_by_plain_loops() -> None:

@@ -11,7 +11,8 @@ from deadweight_studies.automatic import NoiseLabels
 from deadweight_studies.problems import random_problem, river
 
 import deadweight as dw
-from deadweight.answers.witnesses import is_forgetful, memory, pay, witnesses_of
+from deadweight.answers.model_tests import is_forgetful, memory, pay
+from deadweight.answers.trust import cross_checks_of
 from deadweight.question.question import ask
 from deadweight.values.model import Counts, count
 
@@ -77,7 +78,7 @@ def test_a_model_of_labels_by_chance_is_of_no_use() -> None:
     task = NoiseLabels("river", river(), 300)
     for seed in range(3):
         log = task.sample(seed)
-        witnesses = witnesses_of(ask(log, task.pi_e, task.pi_b))
+        witnesses = cross_checks_of(ask(log, task.pi_e, task.pi_b))
         assert witnesses.meaningless
         assert not witnesses.proven
         assert not witnesses.allows
@@ -92,7 +93,7 @@ def test_states_are_no_labels_by_chance() -> None:
     for problem, n in ((river(), 300), (random_problem(60, 5, 15, seed=15), 100)):
         question = ask(problem.sample(n, seed=1), problem.pi_e, problem.pi_b)
         assert not is_forgetful(question.counts)
-        assert not witnesses_of(question).meaningless
+        assert not cross_checks_of(question).meaningless
 
 
 def paying(seed: int, share: float, n: int = 400) -> dw.Trajectories:
@@ -136,4 +137,4 @@ def test_contexts_that_come_by_chance_and_pay_are_not_meaningless(share: float) 
     question = ask(log, np.tile([0.2, 0.8], (6, 1)), np.full((6, 2), 0.5))
     assert is_forgetful(question.counts)
     assert pay_of(log) > 4
-    assert not witnesses_of(question).meaningless
+    assert not cross_checks_of(question).meaningless
