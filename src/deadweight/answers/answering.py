@@ -72,17 +72,7 @@ class Answers(Summing):
 
     def errors(self, plans: Iterable[Plan] | None = None, paired: Iterable[Plan] = ()) -> Job | None:
         """What a pass over influences has to do for standard errors; None where they are all there."""
-        wanted: list[Plan] = []
-        for plan in self.plans if plans is None else plans:
-            if self._error_key(plan) in self._sums:
-                continue
-            fit = self.fit(plan)
-            known_already = fit.influence is None or fit.std_error is not None
-            if known_already and self._starts(plan) is None:  # the first pass has it
-                known = float("nan") if fit.std_error is None else fit.std_error
-                self._sums[self._error_key(plan)] = known
-            else:
-                wanted.append(plan)
+        wanted = [plan for plan in (self.plans if plans is None else plans) if not self._has_error(plan)]
         if not self.model_known:  # by a pass of its own where the first one has not taken it along
             self.sum([plan.surprise for plan in wanted if plan.surprise is not None])
         apart = [plan for plan in paired if plan not in self._paired]
@@ -99,6 +89,14 @@ class Answers(Summing):
         )
         influences = [*self.influences(computed), *([] if check is None else [check.influence])]
         return Job(influences, rows, partial(self._keep_errors, wanted, apart, check), self.model_known)
+
+    def _has_error(self, plan: Plan) -> bool:
+        """Whether the standard error of a plan is there, or is known from its sums."""
+        key, fit = self._error_key(plan), self.fit(plan)
+        summed = fit.influence is None or fit.std_error is not None
+        if key not in self._sums and summed and self._starts(plan) is None:
+            self._sums[key] = math.nan if fit.std_error is None else fit.std_error
+        return key in self._sums
 
     def _keep_errors(
         self, wanted: list[Plan], apart: list[Plan], check: ModelCheck | None, found: RowMoments

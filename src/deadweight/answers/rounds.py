@@ -243,7 +243,7 @@ class BlockSums:
         """All of them."""
         sums: list[Any] = [family.summarise(block) for family in self.families]
         sums += [Kish.of(weighting.on(block).final) for weighting in self.weightings]
-        return sums + walked(self.walks, block)
+        return sums + walked(self.walks, block) if self.walks else sums
 
 
 def _is_walked_alone(summed: Summed) -> bool:

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deadweight._version import SCHEMA
-from deadweight.answers.plans import plan_of
+from deadweight.answers.plans import Plan, plan_of
 from deadweight.answers.rounds import Counts, Task, carry_out
 from deadweight.answers.trust import CrossChecks, cross_check_passes_of, cross_checks_of
 from deadweight.errors import EstimationError, OptionError
@@ -289,30 +289,28 @@ def paths(
     if not wanted:
         return
     yield Counts()
-    levels = [levels_of(question, *each) for each in wanted]
-    swept = [
-        estimator.whole_episode and len(path_levels) > MOST_AT_ONCE
-        for (estimator, _), path_levels in zip(wanted, levels, strict=True)
-    ]
-    at_once = [
-        (estimator, path_levels)
-        for (estimator, _), path_levels, by in zip(wanted, levels, swept, strict=True)
-        if not by
-    ]
-    plans = []
-    # Row by row full errors take a reading of the features each: only the chosen level will have them.
-    if shown is not None and at_once and question.parts.has_states:
-        drops = level_drops(question, levels_of(question, *shown))
-        plans = [plan_of(question, shown[0], drop) for drop in drops]
-    hearing = cross_check_passes_of(question) if anchored and at_once else None
-    columns_at_once = yield from columns_of(question, at_once, plans, hearing)
-    columns_of_path = iter(columns_at_once)
-    for (estimator, min_visits), path_levels, by in zip(wanted, levels, swept, strict=True):
-        columns = sweep(question, estimator, path_levels) if by else next(columns_of_path)
-        columns = level_by_level(question, estimator, path_levels) if columns is None else columns
-        question.paths[estimator, min_visits, anchored] = _path(
-            question, estimator, path_levels, columns, anchored
-        )
+    levels = {each: levels_of(question, *each) for each in wanted}
+    at_once = [(each[0], own) for each, own in levels.items() if not _is_swept(each[0], own)]
+    plans = _shown_plans(question, *shown) if shown is not None and at_once else []
+    checks = cross_check_passes_of(question) if anchored and at_once else None
+    columns_at_once = yield from columns_of(question, at_once, plans, checks)
+    columns = iter(columns_at_once)
+    for (estimator, min_visits), own in levels.items():
+        of_path = sweep(question, estimator, own) if _is_swept(estimator, own) else next(columns)
+        of_path = level_by_level(question, estimator, own) if of_path is None else of_path
+        question.paths[estimator, min_visits, anchored] = _path(question, estimator, own, of_path, anchored)
+
+
+def _is_swept(estimator: Estimator, levels: Levels) -> bool:
+    return estimator.whole_episode and len(levels) > MOST_AT_ONCE
+
+
+def _shown_plans(question: Question, estimator: Estimator, min_visits: int) -> list[Plan]:
+    """The levels that a report shows; row by row a full error takes a reading of the features for each."""
+    if not question.parts.has_states:
+        return []
+    drops = level_drops(question, levels_of(question, estimator, min_visits))
+    return [plan_of(question, estimator, drop) for drop in drops]
 
 
 def levels_of(question: Question, estimator: Estimator, min_visits: int) -> Levels:

@@ -6,9 +6,9 @@
     with dw.progress(print):     # or a function that is given a `Progress`
         ev = dw.evaluate("logs/", policy)
 
-Every verb works so, since there is one loop over data. A verb that knows its passes says so before the first
-(`expect_passes`); what the data alone decide, such as sums that left the range of doubles and are made again,
-adds to them (`unforeseen_passes`). Each pass is also a line of Python's logging under the name `deadweight`,
+Every verb works so, since there is one loop over data. Which pass it is is known, how many will follow is not:
+whatever needs the log asks for it when it needs it (`deadweight.answers.rounds`). Each pass is also a line of
+Python's logging under the name `deadweight`,
 level DEBUG; verdicts are lines of level INFO.
 
 The bar is one line on standard error, which goes when a pass is done. There is none where standard error is a
@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 LOGGER = logging.getLogger("deadweight")
@@ -34,16 +34,13 @@ PATIENCE = 1.0
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a pass over a log has come, and with it the work.
+    """How far a pass over a log has come.
 
     Attributes:
       what: "summing"; or, before the first pass, "checking files", "sorting" and the like.
       rows, of: rows done, and all rows.
       seconds: since the pass began.
       number: which pass this is since somebody watches, from 1; 0 before the first.
-      passes: how many there will be, this one included; None where that is not known.
-      seconds_left: until the last of them is done, if the others take as long as those so far; None where
-        nobody can tell.
     """
 
     what: str
@@ -51,8 +48,6 @@ class Progress:
     of: int
     seconds: float
     number: int = 0
-    passes: int | None = None
-    seconds_left: float | None = None
 
     @property
     def rows_per_second(self) -> float:
@@ -60,15 +55,30 @@ class Progress:
         return self.rows / self.seconds if self.seconds > 0 else 0.0
 
     @property
+    def seconds_left(self) -> float | None:
+        """Until the pass is done, at its pace so far; None where nothing is done yet.
+
+        >>> Progress("summing", 5, 20, 3.0).seconds_left
+        9.0
+        """
+        return (self.of - self.rows) * self.seconds / self.rows if self.rows else None
+
+    @property
     def title(self) -> str:
-        """The pass and what it does, such as 'pass 2 of 5, summing'."""
-        if not self.number:
-            return self.what
-        return f"pass {self.number}{f' of {self.passes}' if self.passes else ''}, {self.what}"
+        """What is being done.
+
+        >>> Progress("summing", 0, 10, 0.0, 2).title
+        'pass 2, summing'
+        """
+        return f"pass {self.number}, {self.what}" if self.number else self.what
 
     @property
     def left(self) -> str:
-        """The time that is left, as 'about 3 min left'; empty where none is, or nobody can tell."""
+        """The time that the pass still takes, in words; empty where nothing is left, or nobody can tell.
+
+        >>> Progress("summing", 5, 10, 200.0, 2).left
+        'about 3 min left'
+        """
         return "" if not self.seconds_left else f"about {duration(self.seconds_left)} left"
 
     def __str__(self) -> str:
@@ -87,29 +97,12 @@ Watch = Callable[[Progress], None]
 T = TypeVar("T")
 
 
+@dataclass
 class _Watcher:
-    """Who is told of progress, the passes so far, and how many there will be."""
+    """Who is told of progress, and the passes so far."""
 
-    def __init__(self, tell: Watch) -> None:
-        self.tell, self.passes = tell, 0
-        self.expected: int | None = None
-        self.unforeseen = False
-        self.began: float | None = None
-
-    def begin(self) -> None:
-        """One more pass."""
-        self.passes += 1
-        if self.began is None:
-            self.began = time.monotonic()
-        if self.expected is not None:
-            self.expected = max(self.passes, self.expected + self.unforeseen)
-
-    def seconds_left(self, share: float) -> float | None:
-        """The time that is left with such a share of the current pass done, at the pace so far."""
-        done = self.passes - 1 + share
-        if self.expected is None or self.began is None or not done:
-            return None
-        return (time.monotonic() - self.began) / done * (self.expected - done)
+    tell: Watch
+    passes: int = 0
 
 
 _WATCHER: ContextVar[_Watcher | None] = ContextVar("deadweight_progress", default=None)
@@ -129,7 +122,7 @@ def progress(tell: Watch | None = None) -> Iterator[None]:
       >>> with progress(seen.append):
       ...     ev = dw.evaluate(lift.sample(100), lift.pi_e, lift.pi_b)
       >>> print(seen[0].title)
-      pass 1 of 5, summing
+      pass 1, summing
       >>> seen[-1].rows == seen[-1].of
       True
     """
@@ -139,32 +132,6 @@ def progress(tell: Watch | None = None) -> Iterator[None]:
             yield
         finally:
             _WATCHER.reset(token)
-
-
-def is_watched() -> bool:
-    """Whether anybody is told of progress: otherwise nobody need count passes."""
-    return _WATCHER.get() is not None
-
-
-def expect_passes(count: int | None) -> None:
-    """Announce so many passes, as far as the log does not ask for more; None where nobody can tell."""
-    watcher = _WATCHER.get()
-    if watcher is not None:
-        watcher.expected = None if count is None else watcher.passes + count
-
-
-@contextmanager
-def unforeseen_passes(are: bool = True) -> Iterator[None]:
-    """Count the passes that begin meanwhile on top of those that were expected, if they are unforeseen."""
-    watcher = _WATCHER.get()
-    if watcher is None or watcher.unforeseen or not are:
-        yield
-        return
-    watcher.unforeseen = True
-    try:
-        yield
-    finally:
-        watcher.unforeseen = False
 
 
 class Pass:
@@ -177,7 +144,7 @@ class Pass:
         self.what, self.of, self.rows, self._counted = what, of, 0, counted
         self._watcher, self._start = _WATCHER.get(), time.monotonic()
         if self._watcher is not None and counted:
-            self._watcher.begin()
+            self._watcher.passes += 1
 
     @property
     def watched(self) -> bool:
@@ -187,14 +154,10 @@ class Pass:
     def done(self, rows: int) -> None:
         """So many more rows are done."""
         self.rows += rows
-        watcher = self._watcher
-        if watcher is None:
-            return
-        now = Progress(self.what, self.rows, self.of, time.monotonic() - self._start)
-        if self._counted:
-            left = watcher.seconds_left(self.rows / self.of if self.of else 1.0)
-            now = replace(now, number=watcher.passes, passes=watcher.expected, seconds_left=left)
-        watcher.tell(now)
+        if self._watcher is not None:
+            number = self._watcher.passes if self._counted else 0
+            seconds = time.monotonic() - self._start
+            self._watcher.tell(Progress(self.what, self.rows, self.of, seconds, number))
 
     def end(self) -> None:
         """A line in the log of the program."""

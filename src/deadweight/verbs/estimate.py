@@ -14,7 +14,7 @@ from deadweight.answers.answering import Answers
 from deadweight.answers.blend import blend_estimate, check_blend
 from deadweight.answers.candidates import candidates_of
 from deadweight.answers.intervals import PAIRED, ReturnExtent, check_interval, make_interval, settled_interval
-from deadweight.answers.plans import Plan
+from deadweight.answers.plans import Plan, plan_of
 from deadweight.answers.rounds import OfInfluences, Sums, Task, carry_out, together
 from deadweight.answers.student_t import check_range, influences
 from deadweight.diagnostics.background import background_of, background_sums
@@ -22,7 +22,7 @@ from deadweight.diagnostics.dropping import PATH_OF
 from deadweight.diagnostics.flags import contents_of, mix_flags, order_job, row_flags, watched
 from deadweight.diagnostics.weight_report import mean_weight_z
 from deadweight.errors import OptionError, did_you_mean
-from deadweight.estimators.estimator import NAIVE, Estimator, estimator_of
+from deadweight.estimators.estimator import MODEL, NAIVE, Estimator, estimator_of
 from deadweight.log.interface import Source
 from deadweight.negligible.rules import automatic_paths, chooser_of, resolved
 from deadweight.question.asked import read_options
@@ -261,6 +261,7 @@ def _copies_checked(question: Question, rows: Rows, asked: Asked) -> Task[None]:
 
 def _order_checked(question: Question, rows: Rows, asked: Asked) -> Task[None]:
     if asked.mixes and asked.interval is not None:
+        yield Sums([plan_of(question, MODEL.variant(), NOTHING_DROPPED).summed])
         yield OfInfluences([order_job(rows.answers)])
 
 
