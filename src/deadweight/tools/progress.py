@@ -6,7 +6,7 @@
     with dw.progress(print):     # or a function that is given a `Progress`
         ev = dw.evaluate("logs/", policy)
 
-Every verb works so, since there is one loop over data. Which pass it is is known, how many will follow is not:
+Every verb works so, since there is one loop over data. Which pass it is is known, how many follow is not:
 whatever needs the log asks for it when it needs it (`deadweight.answers.rounds`). Each pass is also a line of
 Python's logging under the name `deadweight`,
 level DEBUG; verdicts are lines of level INFO.
