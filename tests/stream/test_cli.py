@@ -95,5 +95,5 @@ def test_a_terminal_is_shown_the_passes_and_nobody_else(
     monkeypatch.setenv("FORCE_COLOR", "1")  # for rich, a terminal
     monkeypatch.setenv("TERM", "xterm")
     shown = CliRunner().invoke(app, command)
-    assert re.search(r"pass (\d+) of \1, summing", shown.stderr)
+    assert re.search(r"pass \d+, summing", shown.stderr)
     assert shown.exit_code == 0

@@ -25,7 +25,7 @@ from deadweight_studies import headline as headline_study
 from deadweight_studies.problems import StudyProblem, river
 
 from deadweight.cli import main
-from deadweight.tools import workers as worker_pool
+from deadweight.sums import executors as worker_pool
 
 COMMANDS = {
     "reproduce": ["reproduce", "table-1", "--runs", "1", "--workers", "1"],

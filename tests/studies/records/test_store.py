@@ -28,7 +28,7 @@ from deadweight_studies.records import (
 )
 
 from deadweight.errors import OutputError
-from deadweight.tools import workers as worker_pool
+from deadweight.sums import executors as worker_pool
 
 MADE_WITH = {"version": "1", "settings": "abc"}
 HARD = [0.1 + 0.2, -0.0, 5e-324, 1.7976931348623157e308, math.inf, -math.inf, 2**70, "π", None, True]
