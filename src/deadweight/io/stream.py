@@ -224,7 +224,7 @@ class Stream(Stored):
             return [self[i] for i in range(*part.indices(len(self)))]
         if not -len(self) <= part < len(self):
             raise IndexError(part)
-        _ = self.time_limit  # whoever takes a part as a log may ask it
+        self.settle_limit()  # whoever takes a part as a log may ask it
         whole = whole_part(self.files, self.plan[part], self.common)
         return self._as_asked(part, [whole])[0]
 
@@ -286,12 +286,16 @@ class Stream(Stored):
 
     @property
     def time_limit(self) -> int | None:
-        """The time limit; where it is to be inferred, the first to ask causes a pass over the parts."""
+        """The time limit; see `settle_limit`."""
+        self.settle_limit()
+        return self.known_limit
+
+    def settle_limit(self) -> None:
+        """Find out the time limit: with the census where flags say how episodes end, else by a pass."""
         if self.says_ends:
-            _ = self.census  # settles it
+            self.take_census()
         elif self._limit[0] == "infer":
             self._limit[0] = self._inferred_limit()
-        return self.known_limit
 
     def _inferred_limit(self) -> int | None:
         # In a log without a limit, as this one would be if none were found, all ends are known.
@@ -373,12 +377,16 @@ class Stream(Stored):
     @property
     def census(self) -> Census:
         """Episodes, their lengths, and how they end."""
-        self.settle_ends()  # where that takes a pass, it takes the census along
-        if self._census[0] is None:
-            reduce_log(self, nothing)
+        self.take_census()
         census = self._census[0]
         assert census is not None
         return census
+
+    def take_census(self) -> None:
+        """Count episodes, unless a pass has done so; where ends take a pass, it takes the census along."""
+        self.settle_ends()
+        if self._census[0] is None:
+            reduce_log(self, nothing)
 
     @property
     def sizes(self) -> tuple[int, ...]:

@@ -63,7 +63,11 @@ class Stored(Log):
     def settle_ends(self) -> None:
         """Find out whether a time limit cut episodes, which may take a pass, unless that is known."""
         if not self.knows_limit:
-            _ = self.time_limit
+            self.settle_limit()
+
+    @abstractmethod
+    def settle_limit(self) -> None:
+        """Find out the time limit, which may take a pass."""
 
     @abstractmethod
     def passed(self, census: Census | None) -> None:
