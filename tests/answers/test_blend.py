@@ -75,9 +75,7 @@ def test_against_plain_loops(n: int, seed: int, gamma: float, level: float, kind
     log, loops, pi_e, pi_b = make_case(n, seed, even, heavy)
     question = ask(log, pi_e, pi_b, gamma)
     answers = Answers(question, ())
-    evidence = checked(
-        question, answers, gather(question, answers), Misfit(0.0, 1.0, 99.0, n, 4) if misfit else None
-    )
+    evidence = checked(question, answers, gather(question), Misfit(0.0, 1.0, 99.0, n, 4) if misfit else None)
     mixture = Mixture(evidence)
     found, expected = mixture.at(level), plain.blend(loops, pi_e, pi_b, gamma, level, misfit)
     gathered = plain.gather(loops, pi_e, pi_b, gamma)

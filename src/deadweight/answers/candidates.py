@@ -19,7 +19,7 @@ from deadweight.answers.influences import Job
 from deadweight.answers.intervals import ReturnExtent
 from deadweight.answers.model_tests import has_given_values, residual_test
 from deadweight.answers.plans import plan_of
-from deadweight.answers.rounds import Counts, OfInfluences, Sums, Task
+from deadweight.answers.rounds import Counts, OfInfluences, Sums, Task, carry_out
 from deadweight.answers.trust import calibration_z, has_folds, is_proven
 from deadweight.estimators import estimator as names
 from deadweight.estimators.direct import DirectByRow, Episodes, Together
@@ -192,10 +192,10 @@ class Candidates:
 # --- What the log says of them ------------------------------------------------------------------------------
 
 
-def gather(question: Question, answers: Answers | None = None) -> Candidates:
-    """The candidates of a question; sums that are there already are not made again."""
+def gather(question: Question) -> Candidates:
+    """The candidates of a question; those that are there already are not gathered again."""
     if Candidates not in question.paths:
-        Gatherer(question, answers or Answers(question, ())).evidence()
+        carry_out(question, candidates_of(question))
     candidates: Candidates = question.paths[Candidates]
     return candidates
 
@@ -203,10 +203,13 @@ def gather(question: Question, answers: Answers | None = None) -> Candidates:
 def candidates_of(question: Question) -> Task[Candidates]:
     """The candidates of a question, by passes that others may share."""
     yield Counts()
-    gatherer = Gatherer(question, Answers(question, ()))
+    gatherer = Gatherer(question)
     yield Sums(gatherer.wanted, [gatherer.plans[BY_STEP].weighting])
-    yield OfInfluences([gatherer.job])
-    return gatherer.evidence()
+    moments: list[Joint] = []
+    summarise = partial(joint_moments, gatherer.unit, question.keeps_influences)
+    yield OfInfluences([Job([each for _, each in gatherer.estimates.values()], summarise, moments.append)])
+    question.paths[Candidates] = candidates = gatherer.candidates(*moments)  # for whoever asks again
+    return candidates
 
 
 def checked(question: Question, answers: Answers, candidates: Candidates, lost: bool) -> Candidates:
@@ -220,18 +223,10 @@ def checked(question: Question, answers: Answers, candidates: Candidates, lost: 
 
 
 class Gatherer:
-    """What a blend needs of the log, asked for in two passes that others may share.
+    """What a mix needs of the log of a question, whose model can be solved for pi_e of all actions."""
 
-    What a question has computed already (model, values) is used again.
-
-    Args:
-      question: with pi_e of all actions, and a model that can be solved.
-      answers: sums that are there already are not made again.
-    """
-
-    def __init__(self, question: Question, answers: Answers) -> None:
-        self.question, self.answers = question, answers
-        self._joint: Joint | None = None
+    def __init__(self, question: Question) -> None:
+        self.question, self.answers = question, Answers(question, ())
         has = _conditions(question)
         self.names = [each.name for each in _TABLE if has[each.needs]]
         self.left_out = tuple(each.name for each in _TABLE if has[each.excluded])
@@ -253,24 +248,16 @@ class Gatherer:
         return [*(summed for summed in of_plans if summed is not None), *self._facts.values()]
 
     @property
-    def job(self) -> Job:
-        """What is to be done in the second pass: joint moments of all influences."""
-        summarise = partial(joint_moments, self._unit, self.question.keeps_influences)
-        influences = [influence for _, influence in self._estimates.values()]
-        return Job(influences, summarise, partial(setattr, self, "_joint"))
-
-    @property
-    def _unit(self) -> float:
+    def unit(self) -> float:
         """A power of two of the size of returns, in which no third moment leaves the range of numbers."""
         extent = self.answers.found(self._facts["extent"])
         largest = max(abs(extent.lowest), abs(extent.highest))
         return math.ldexp(1.0, math.frexp(largest)[1]) if 0.0 < largest < math.inf else 1.0
 
     @cached_property
-    def _estimates(self) -> dict[str, tuple[float, Influence]]:
+    def estimates(self) -> dict[str, tuple[float, Influence]]:
         """Value and influence of each estimate."""
         answers, plans = self.answers, list(self.plans.values())
-        answers.sum(self.wanted, [self.plans[BY_STEP].weighting])
         pairs = zip(plans, answers.influences(plans), strict=True)
         estimates = {plan.name: (answers.fit(plan).value, influence) for plan, influence in pairs}
         direct = estimates["DM"]
@@ -285,18 +272,15 @@ class Gatherer:
             estimates[SECOND_OPINION] = fit.value, fit.influence or no_influence
         return estimates
 
-    def evidence(self) -> Candidates:
-        """All of it; by passes of its own where no others were shared."""
-        question, answers, estimates = self.question, self.answers, self._estimates
-        if self._joint is None:
-            OfInfluences([self.job]).serve(question)
-        assert self._joint is not None
-        joint, ess = self._joint, answers.ess(self.plans[BY_STEP]) or 0.0
-        covariance = joint.moments.covariance_of_means * self._unit**2
+    def candidates(self, joint: Joint) -> Candidates:
+        """The candidates, from the moments of the influences of all estimates."""
+        question, answers, estimates = self.question, self.answers, self.estimates
+        ess = answers.ess(self.plans[BY_STEP]) or 0.0
+        covariance = joint.moments.covariance_of_means * self.unit**2
         kept = self._finite(covariance)
         named = tuple(list(estimates)[place] for place in kept)
         unseen = self._unseen()
-        candidates = Candidates(
+        return Candidates(
             named,
             np.array([estimates[name][0] for name in named]),
             covariance[np.ix_(kept, kept)],
@@ -316,20 +300,15 @@ class Gatherer:
             unseen=unseen,
             rows=None if joint.rows is None else in_log_order(joint.rows)[kept],
         )
-        question.paths[Candidates] = candidates  # for whoever asks again
-        return candidates
 
     def _finite(self, covariance: FloatArray) -> list[int]:
-        """Places of the estimates that have a value.
-
-        Products over a window may leave the range of doubles; all the others carry an exponent.
-        """
+        """Places of the estimates with a value: products over windows may leave the range of doubles."""
         known = np.isfinite(np.diag(covariance)) | (self.question.n < 2)
-        values = [value for value, _ in self._estimates.values()]
-        fine = dict(zip(self._estimates, known & np.isfinite(values), strict=True))
+        values = [value for value, _ in self.estimates.values()]
+        fine = dict(zip(self.estimates, known & np.isfinite(values), strict=True))
         lost = {name for name in ("LIN", *WINDOWS) if not fine.get(name, True)}
         lost.update(WINDOWS if lost.intersection(WINDOWS) else ())
-        return [place for place, name in enumerate(self._estimates) if name not in lost]
+        return [place for place, name in enumerate(self.estimates) if name not in lost]
 
     def _size(self, name: str, ess: float) -> float:
         """Effective episodes behind an estimate: all of them where it has no products of ratios."""
@@ -369,7 +348,7 @@ class Gatherer:
             without = [float(fitted.model.d0 @ fitted.v[0]) for fitted in fits]
         else:
             return 0.0
-        direct = self._estimates["DM"][0]
+        direct = self.estimates["DM"][0]
         bias = float((len(without) - 1) * (np.mean(without) - direct))
         return bias if abs(bias) > ROUNDING * abs(direct) else 0.0
 
