@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -21,14 +20,13 @@ from deadweight.answers.influences import Job
 from deadweight.answers.model_tests import (
     ENOUGH,
     CalibrationSlope,
-    SlopeResiduals,
     labels_are_noise,
     residual_test,
 )
 from deadweight.answers.plans import plan_of
-from deadweight.answers.rounds import OfInfluences
+from deadweight.answers.rounds import OfInfluences, Summing, Sums, Task, carry_out, together
 from deadweight.estimators.estimator import BUILT_IN
-from deadweight.estimators.product import SelfNormalised, Summed
+from deadweight.estimators.product import SelfNormalised
 from deadweight.estimators.windowed import ModelSteps, model_steps, row_window, value_of_starts, windowed
 from deadweight.question.drops import NOTHING_DROPPED
 from deadweight.question.question import MOST_VALUES, Question, Values
@@ -56,29 +54,17 @@ def is_proven(question: Question) -> bool:
 
 def calibration_z(question: Question, q: Field) -> float:
     """z of the `CalibrationSlope` of values over all episodes, by passes of its own."""
-    answers, slope = Answers(question, ()), CalibrationSlope.of(question, q, question.n)
-    calibration = _Calibration(slope)
-    answers.sum([slope])
-    OfInfluences([calibration.job(answers)]).serve(question)
-    return calibration.z
+    slope = CalibrationSlope.of(question, q, question.n)
+    z: float = carry_out(question, _calibration(question, slope))[0]
+    return z
 
 
-class _Calibration:
-    """A `CalibrationSlope` on its way through its two passes; z is infinite where there is none to make."""
-
-    def __init__(self, summed: CalibrationSlope | None) -> None:
-        self.summed, self.z, self.is_made = summed, math.inf, summed is None
-
-    def job(self, answers: Answers) -> Job | None:
-        """What the second pass does, once the first is made; None where there is nothing left to do."""
-        if self.summed is None or self.is_made:
-            return None
-        residuals: SlopeResiduals = self.summed.residuals(answers.found(self.summed).value)
-
-        def keep(total: Total) -> None:
-            self.z, self.is_made = residuals.z(total), True
-
-        return Job([], residuals, keep)
+def _calibration(question: Question, slope: CalibrationSlope) -> Task[float]:
+    """z of a calibration slope."""
+    yield Sums([slope])
+    residuals, totals = slope.residuals(Summing(question).found(slope).value), list[Total]()
+    yield OfInfluences([Job([], residuals, totals.append)])
+    return residuals.z(totals[0])
 
 
 # --- What holds the automatic drop --------------------------------------------------------------------------
@@ -134,55 +120,44 @@ class CrossChecks:
         return tuple(value for value in self.windowed if abs(value - self.undropped) <= reach)
 
 
-class CrossCheckPasses:
-    """The passes behind the cross-checks of a question of labels, which a path's passes may take along.
-
-    Args:
-      question: with a model that can be solved.
-    """
-
-    def __init__(self, question: Question) -> None:
-        self.question = question
-        self.plans = [plan_of(question, BUILT_IN[name], NOTHING_DROPPED) for name in ("WDR", "DM")]
-        steps = model_steps(question)
-        self._windows = [SelfNormalised(windowed(question, steps, window)) for window in WINDOWS]
-        values = unseen_values(question)
-        slope = None if values is None else CalibrationSlope.of(question, values.q, ENOUGH)
-        self._calibration = _Calibration(slope)
-        self._answers = Answers(question, self.plans, model_known=True)
-
-    @property
-    def first(self) -> list[Summed]:
-        """What the first pass sums."""
-        summed: list[Summed] = [*self._answers.wanted().wanted, *self._windows]
-        slope = self._calibration.summed
-        return summed if slope is None else [*summed, slope]
-
-    @property
-    def second(self) -> list[Job | None]:
-        """What the second pass does."""
-        return [self._answers.errors(self.plans[:1]), self._calibration.job(self._answers)]
-
-    @cached_property
-    def checks(self) -> CrossChecks:
-        """What they say; by passes of their own where no others have taken them along."""
-        answers, (robust, direct) = self._answers, self.plans
-        answers.sum(self.first, [robust.weighting])
-        OfInfluences(self.second).serve(self.question)
-        by_model = answers.fit(direct).value
-        moved = [one.family.finish(answers.found(one), weighted=True).value for one in self._windows]
-        ess, z = answers.ess(robust) or 0.0, self._calibration.z
-        meaningless = z < thresholds.TELLS_PAY and labels_are_noise(self.question)
-        proven = z >= thresholds.LEAST_Z and not meaningless
-        return CrossChecks(
-            answers.fit(robust).value,
-            answers.std_error(robust),
-            ess,
-            tuple(by_model + value for value in moved),
-            proven=proven,
-            allows=proven or (ess >= thresholds.ENOUGH_UNPROVEN and not meaningless),
-            meaningless=meaningless,
+def cross_checks(question: Question) -> Task[CrossChecks]:
+    """The cross-checks of a question, made once; a path's passes may take them along."""
+    if CrossChecks not in question.sums:
+        by_label = question.row_values is None
+        question.sums[CrossChecks] = (
+            (yield from _cross_checks(question)) if by_label else _cross_checks_of_rows(question)
         )
+    checks: CrossChecks = question.sums[CrossChecks]
+    return checks
+
+
+def _cross_checks(question: Question) -> Task[CrossChecks]:
+    """Where states have labels: WDR, windows and the calibration of models of other episodes."""
+    robust, direct = (plan_of(question, BUILT_IN[name], NOTHING_DROPPED) for name in ("WDR", "DM"))
+    steps, values = model_steps(question), unseen_values(question)
+    windows = [SelfNormalised(windowed(question, steps, window)) for window in WINDOWS]
+    answers = Answers(question, [robust, direct], model_known=True)
+
+    def estimates() -> Task[None]:
+        yield Sums([*answers.wanted().wanted, *windows])
+        yield from answers.std_errors([robust])
+
+    calibration = [] if values is None else [CalibrationSlope.of(question, values.q, ENOUGH)]
+    _, *scores = yield from together(estimates(), *(_calibration(question, slope) for slope in calibration))
+    z = scores[0] if scores else math.inf
+    moved = [each.family.finish(answers.found(each), weighted=True).value for each in windows]
+    ess, by_model = answers.ess(robust) or 0.0, answers.fit(direct).value
+    meaningless = z < thresholds.TELLS_PAY and labels_are_noise(question)
+    proven = z >= thresholds.LEAST_Z and not meaningless
+    return CrossChecks(
+        answers.fit(robust).value,
+        answers.std_error(robust),
+        ess,
+        tuple(by_model + value for value in moved),
+        proven=proven,
+        allows=proven or (ess >= thresholds.ENOUGH_UNPROVEN and not meaningless),
+        meaningless=meaningless,
+    )
 
 
 def has_folds(question: Question) -> bool:
@@ -199,19 +174,10 @@ def unseen_values(question: Question) -> Values[Field] | None:
     return question.cross_fitted(FOLDS) if has_folds(question) else None
 
 
-def cross_check_passes_of(question: Question) -> CrossCheckPasses | None:
-    """The passes of a question's cross-checks, made once; None where states are rows."""
-    if question.row_values is not None:
-        return None
-    return question.made_once((CrossCheckPasses,), lambda: CrossCheckPasses(question))
-
-
 def cross_checks_of(question: Question) -> CrossChecks:
     """The cross-checks of a question; by passes of their own where no path has taken them along."""
-    passes = cross_check_passes_of(question)
-    if passes is not None:
-        return passes.checks
-    return question.made_once((CrossChecks,), lambda: _cross_checks_of_rows(question))
+    checks: CrossChecks = carry_out(question, cross_checks(question))[0]
+    return checks
 
 
 def _cross_checks_of_rows(question: Question) -> CrossChecks:
@@ -367,33 +333,21 @@ def _has_logged_probabilities(question: Question) -> bool:
     )
 
 
-def sums_for(question: Question) -> list[LoggedByPair]:
-    """What confounding needs summed in a first pass; nothing where there is nothing to check."""
-    return [LoggedByPair(question)] if _has_logged_probabilities(question) else []
-
-
-def job_for(answers: Answers) -> Job | None:
-    """What confounding needs of a second pass, by whoever makes one; None where nothing is left to do."""
-    question = answers.question
-    if Confounding in question.sums or not _has_logged_probabilities(question):
-        return None
-    logged = LoggedByPair(question)
-    answers.sum([logged])
-    sums = ConfoundingSums.of(question, answers.found(logged))
-    if sums is None:
-        question.sums[Confounding] = None
-        return None
-
-    def keep(total: Total) -> None:
-        question.sums[Confounding] = Confounding.of(np.asarray(total.value))
-
-    return Job([], sums, keep)
+def confounding_test(question: Question) -> Task[Confounding | None]:
+    """What the test of `ConfoundingSums` finds; None where it cannot be made, or no probabilities differ."""
+    if Confounding not in question.sums and _has_logged_probabilities(question):
+        logged = LoggedByPair(question)
+        yield Sums([logged])
+        sums, totals = ConfoundingSums.of(question, Summing(question).found(logged)), list[Total]()
+        yield OfInfluences([] if sums is None else [Job([], sums, totals.append)])
+        question.sums[Confounding] = Confounding.of(np.asarray(totals[0].value)) if totals else None
+    found: Confounding | None = question.sums.get(Confounding)
+    return found
 
 
 def confounding_of(answers: Answers) -> Confounding | None:
-    """What the check finds, by passes of its own where none were shared; None where it cannot be made."""
-    OfInfluences([job_for(answers)]).serve(answers.question)
-    found: Confounding | None = answers.question.sums.get(Confounding)
+    """The same, by passes of its own where no others were shared."""
+    found: Confounding | None = carry_out(answers.question, confounding_test(answers.question))[0]
     return found
 
 

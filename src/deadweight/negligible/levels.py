@@ -12,7 +12,6 @@ from deadweight.answers.answering import Answers
 from deadweight.answers.lanes import Laned
 from deadweight.answers.plans import Plan, plan_of
 from deadweight.answers.rounds import OfInfluences, Sums, Task, carry_out
-from deadweight.answers.trust import CrossCheckPasses
 from deadweight.estimators.estimator import Estimator
 from deadweight.log.labels import StateSet
 from deadweight.negligible.state_tests import may_drop
@@ -177,7 +176,6 @@ def columns_of(
     question: Question,
     wanted: Sequence[tuple[Estimator, Levels]],
     shown: Sequence[Plan] = (),
-    hearing: CrossCheckPasses | None = None,
 ) -> Task[list[Columns]]:
     """The columns of the paths of some names.
 
@@ -186,7 +184,6 @@ def columns_of(
       wanted: names with their levels.
       shown: plans whose full standard errors, and those that check them, somebody will ask for: made on
         the way.
-      hearing: cross-checks that are made in the same passes.
     """
     paths = [
         LevelPlans.of(question, estimator, level_drops(question, levels)) for estimator, levels in wanted
@@ -196,10 +193,9 @@ def columns_of(
     full = Answers(question, shown if together else ())
     checks = [check for plan in full.plans for check in plan.counterparts]
     of_full = Sums(full.wanted(counterparts=checks, with_errors=True).wanted)
-    of_checks = Sums([] if hearing is None else hearing.first)
-    yield answers.wanted(with_bias=True).joined([of_full, of_checks])
-    errors = [answers.errors([plan for plans in together for plan in plans.plans]), full.errors(full.plans)]
-    yield OfInfluences(errors if hearing is None else [*errors, *hearing.second])
+    yield answers.wanted(with_bias=True).joined([of_full])
+    errors = answers.errors([plan for plans in together for plan in plans.plans])
+    yield OfInfluences([errors, full.errors(full.plans)])
     return [
         plans.columns(answers) if plans in together else level_by_level(question, estimator, levels)
         for plans, (estimator, levels) in zip(paths, wanted, strict=True)

@@ -21,8 +21,8 @@ import numpy.typing as npt
 
 from deadweight._version import SCHEMA
 from deadweight.answers.plans import Plan, plan_of
-from deadweight.answers.rounds import Counts, Task, carry_out
-from deadweight.answers.trust import CrossChecks, cross_check_passes_of, cross_checks_of
+from deadweight.answers.rounds import Counts, Task, carry_out, together
+from deadweight.answers.trust import CrossChecks, cross_checks, cross_checks_of
 from deadweight.errors import EstimationError, OptionError
 from deadweight.estimators.estimator import Estimator, estimator_of
 from deadweight.log.interface import LogLike
@@ -292,8 +292,8 @@ def paths(
     levels = {each: levels_of(question, *each) for each in wanted}
     at_once = [(each[0], own) for each, own in levels.items() if not _is_swept(each[0], own)]
     plans = _shown_plans(question, *shown) if shown is not None and at_once else []
-    checks = cross_check_passes_of(question) if anchored and at_once else None
-    columns_at_once = yield from columns_of(question, at_once, plans, checks)
+    checks = [cross_checks(question)] if anchored and at_once else []
+    columns_at_once, *_ = yield from together(columns_of(question, at_once, plans), *checks)
     columns = iter(columns_at_once)
     for (estimator, min_visits), own in levels.items():
         of_path = sweep(question, estimator, own) if _is_swept(estimator, own) else next(columns)

@@ -9,7 +9,6 @@ from numbers import Real
 from typing import Any
 
 from deadweight._version import __version__
-from deadweight.answers import trust as confounding
 from deadweight.answers.answering import Answers
 from deadweight.answers.blend import blend_estimate, check_blend
 from deadweight.answers.candidates import candidates_of
@@ -17,6 +16,7 @@ from deadweight.answers.intervals import PAIRED, ReturnExtent, check_interval, m
 from deadweight.answers.plans import Plan, plan_of
 from deadweight.answers.rounds import OfInfluences, Sums, Task, carry_out, together
 from deadweight.answers.student_t import check_range, influences
+from deadweight.answers.trust import confounding_test
 from deadweight.diagnostics.background import background_of, background_sums
 from deadweight.diagnostics.dropping import PATH_OF
 from deadweight.diagnostics.flags import contents_of, mix_flags, order_job, row_flags, watched
@@ -248,8 +248,7 @@ def _weights_checked(question: Question, rows: Rows, asked: Asked) -> Task[None]
 
 def _confounding_checked(question: Question, rows: Rows, asked: Asked) -> Task[None]:
     if _rests_on_model(rows, asked):
-        yield Sums(confounding.sums_for(question))
-        yield OfInfluences([confounding.job_for(rows.answers)])
+        yield from confounding_test(question)
 
 
 def _copies_checked(question: Question, rows: Rows, asked: Asked) -> Task[None]:
