@@ -14,7 +14,7 @@ from deadweight.io.schema import Finding
 from deadweight.log.interface import as_log
 from deadweight.question.asked import Options
 from deadweight.results.comparison import BASELINE, HEADINGS, Comparison
-from deadweight.results.flags import remarks
+from deadweight.results.estimate import remarks
 from deadweight.verbs.compare import compare as compare_log
 
 ANY = "any"

@@ -21,8 +21,8 @@ from deadweight.io.schema import Finding
 from deadweight.log.interface import as_log
 from deadweight.question.asked import CutWeights, read_options
 from deadweight.results.comparison import CutBounds
+from deadweight.results.estimate import remarks
 from deadweight.results.evaluation import HEADINGS, Evaluation, Verdict
-from deadweight.results.flags import remarks
 from deadweight.verbs.cut_bounds import cut_bounds
 from deadweight.verbs.estimate import evaluate as evaluate_log
 

@@ -35,7 +35,7 @@ from deadweight.report.markup import (
 )
 from deadweight.report.page import Answer, document, opening, range_says, the_log, today, unit
 from deadweight.results.comparison import BASELINE, NOT_KNOWN, Comparison, PairStates, quoted
-from deadweight.results.flags import remarks
+from deadweight.results.estimate import remarks
 from deadweight.results.improvement import Change, Gate, Improvement
 from deadweight.tools.arithmetic import UNDETERMINED
 

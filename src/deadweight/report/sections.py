@@ -37,9 +37,8 @@ from deadweight.report.markup import (
     table,
     values_like,
 )
-from deadweight.results.estimate import MODEL_ONLY, Blend, Estimate
+from deadweight.results.estimate import MODEL_ONLY, Blend, Estimate, remarks
 from deadweight.results.evaluation import Evaluation
-from deadweight.results.flags import remarks
 
 KINDS = ("baseline", "mix", "plain", "state-based", "corrected")
 FOREST_KEY = (
