@@ -13,7 +13,7 @@ import pytest
 from cli.small import small_files
 
 from deadweight import cli
-from deadweight.cli import output
+from deadweight.cli import process as output
 from deadweight.io import files as stdin
 
 

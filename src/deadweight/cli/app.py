@@ -363,7 +363,7 @@ app = typer.Typer(
 def _version(wanted: bool) -> None:
     if wanted:
         from deadweight._version import __version__
-        from deadweight.cli.output import tell
+        from deadweight.cli.process import tell
 
         tell(f"deadweight {__version__}")
         raise typer.Exit()

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from deadweight.cli.domains import ranges
-from deadweight.cli.output import finish, print_table, program, tell, tell_words, terminal_width
+from deadweight.cli.process import finish, print_table, program, tell, tell_words, terminal_width
 from deadweight.cli.request import Request, check_file
 from deadweight.domains import CALM, OLD, RULES, Rule, Ward, stochastic_lift, ward, write_ward_files
 from deadweight.errors import OptionError, did_you_mean, how_many

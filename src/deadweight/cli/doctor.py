@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from deadweight._version import SCHEMA
-from deadweight.cli.output import File, finish, out_json, refuse, tell, tell_words
+from deadweight.cli.process import File, finish, out_json, refuse, tell, tell_words
 from deadweight.cli.request import Request, assume, check_behaviour, check_file
 from deadweight.errors import DeadweightError, OptionError, how_many
 from deadweight.io.doctor import METADATA, Diagnosis, Mended, examine, mend

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from deadweight.cli.output import print_table, tell_words
+from deadweight.cli.process import print_table, tell_words
 from deadweight.cli.request import Request
 from deadweight.domains import deterministic_lift, inventory, stochastic_lift, taxi
 from deadweight.mdp.feature_worlds import cart_pole, continuous_lift, navigation, sepsis_like

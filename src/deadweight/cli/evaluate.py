@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from deadweight.answers.intervals import check_interval
-from deadweight.cli.output import Gate, finish, print_table, say, tell, tell_flags, tell_words
+from deadweight.cli.process import Gate, finish, print_table, say, tell, tell_flags, tell_words
 from deadweight.cli.request import (
     Request,
     document,

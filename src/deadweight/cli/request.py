@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from deadweight.cli.app import Options
-from deadweight.cli.output import File, program, say
+from deadweight.cli.process import File, program, say
 from deadweight.errors import DataError, OptionError, OutputError, did_you_mean
 from deadweight.io.doctor import MENDED, Diagnosis, examine, examine_part
 from deadweight.io.doctor_labels import NO_BEHAVIOUR

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from deadweight.cli.output import out_json, print_table, tell, tell_words
+from deadweight.cli.process import out_json, print_table, tell, tell_words
 from deadweight.cli.request import Request
 from deadweight.diagnostics.states import RULE_FOR, StateReport, state_report
 from deadweight.negligible.path import EpsilonPath, epsilon_path
