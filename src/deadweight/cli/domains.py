@@ -19,7 +19,7 @@ FEATURE_HEADINGS = ("domain", "features", "actions", "horizon", "value of pi_e",
 
 
 def problems() -> Iterator[Problem]:
-    """Every domain in the settings of the paper."""
+    """The domains in the settings of the paper."""
     yield from (deterministic_lift(size) for size in SIZES)
     yield from (stochastic_lift(size, reward=reward) for reward in ("exact", "published") for size in SIZES)
     for demand in ("round", "ceil"):

@@ -43,7 +43,7 @@ from deadweight.tools.files import remove_all, sweep
 
 NAME = "deadweight"
 COMMANDS = ("Run: ", "See: ")
-"""What a line begins with that is to be pasted."""
+"""Beginnings of lines that are to be pasted."""
 GAP = "  "
 # Text is folded to no less than this: below, it would be a pile of single words.
 NARROWEST = 20
@@ -181,7 +181,7 @@ def tell_words(text: str) -> None:
 
 
 def tell_flags(flags: Sequence[tuple[str, Sequence[str], str]]) -> None:
-    """What flags say: each flag with the rows that have it."""
+    """Print what flags say, each with the rows that have it."""
     if flags:
         tell("\nFlags:")
     for flag, names, said in flags:
@@ -511,7 +511,7 @@ class Gate:
         return NO_ANSWER if self.answer == "cannot tell" else GATE_CLOSED
 
     def words(self, least: float = 0.0) -> str:
-        """What the gate does, for whoever reads the log of a pipeline; nothing where there is none.
+        """A sentence on what the gate does, for the log of a pipeline; empty where there is none.
 
         >>> Gate("better", False, "worse").words(0.5)
         'Gate better, by more than 0.5: closed, exit code 1.'
@@ -525,5 +525,5 @@ class Gate:
 
     @property
     def entry(self) -> dict[str, Any]:
-        """What the JSON document says of it: nothing where none was asked for."""
+        """The entry of the JSON document; empty where no gate was asked for."""
         return {} if self.asked is None else {"gate": {"asked": self.asked, "open": self.is_open}}

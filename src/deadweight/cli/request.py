@@ -92,7 +92,7 @@ class Request(Options):
         return [self.log, *target, *(Path(path).expanduser() for path in old.values())]
 
     def mending(self, anonymous: bool = True) -> Mending:
-        """What is mended while the log is read; messages about an `anonymous` log name no episode."""
+        """The changes to the log as it is read; messages about an `anonymous` log name no episode."""
         if self.open_episodes is not None and self.open_episodes not in OPEN_EPISODES:
             raise OptionError(
                 f"--open takes cut, drop or zero; found {self.open_episodes!r}."
@@ -198,7 +198,7 @@ class Request(Options):
             return False
 
     def look_into(self, findings: list[Finding], target: TabularPolicy | None = None) -> Look:
-        """What shows the rows of a log to the doctor, whose findings go into the list; an error ends it."""
+        """A function by which the doctor looks at rows; findings go into the list, an error is raised."""
 
         def look(table: LogTable, whole: bool) -> None:
             seen = examine(table, target, self.limit) if whole else examine_part(table)

@@ -91,7 +91,7 @@ def forest(
 
 
 def _extent(estimates: list[Estimate], headline: Estimate) -> list[float]:
-    """What the scale shows: all values, the two intervals that are compared, others where they fit."""
+    """The numbers that the scale must show: all values, the two intervals compared, others where they fit."""
     compared = [estimate for estimate in estimates if estimate is headline or estimate.about.naive]
     core = [estimate.value for estimate in estimates if abs(estimate.value) < 1e12] + _ends(compared)
     return without_outliers(without_outliers(_ends(compared) or core, core), _ends(estimates))
@@ -284,8 +284,8 @@ def _names(rows: list[dict[str, Any]], x: Scale, y: Scale) -> list[Markup]:
         width, at, height = LETTER[0] * len(label), x(row["variance_cost"]), y(row["bias"])
         left = at - 12 - width if at + 12 + width > WIDTH else at + 12
         clear = all(
-            abs(height - other) > LETTER[1] or left > end + 4 or left + width < start - 4
-            for other, start, end in taken
+            abs(height - line_height) > LETTER[1] or left > end + 4 or left + width < start - 4
+            for line_height, start, end in taken
         )
         if clear:
             taken.append((height, left, left + width))
@@ -343,7 +343,7 @@ def ess_by_step(weights: WeightsContent) -> Markup:
 
 
 def distribution(weights: WeightsContent) -> Markup:
-    """How many episodes have which weight, on a scale of powers of ten."""
+    """The histogram of the episodes' weights, on a scale of powers of ten."""
     edges = weights.edges
     x = Scale(edges[0], edges[-1], LEFT, RIGHT)
     y = Scale(0.0, max(1, *map(max, weights.counts)) * 1.08, WEIGHTS_BOTTOM, WEIGHTS_TOP)
@@ -441,7 +441,7 @@ LONGEST_NAME = 36
 
 
 def rivals(comparison: Comparison, form: Format) -> Markup:
-    """Every policy less the baseline, with intervals that hold all at once; marked if it may be the best."""
+    """Differences from the baseline, with simultaneous intervals; marked if a policy may be the best."""
     verdicts = {name: comparison.difference(name) for name in comparison.ranking}
     scale = spanning(_rival_extent(list(verdicts.values())), RIVALS_START, RIGHT - 10)
     drawn, said = [], []
@@ -469,7 +469,7 @@ def rivals(comparison: Comparison, form: Format) -> Markup:
 
 
 def _rival_extent(verdicts: list[Verdict]) -> list[float]:
-    """What the drawing must hold: no difference, all differences, and all but hopeless intervals."""
+    """The numbers that the scale must show: zero, all differences, and all but hopeless intervals."""
     intervals = [verdict.interval for verdict in verdicts]
     bounded = [ends for ends in intervals if math.isfinite(ends[1] - ends[0])]
     narrower = sorted(bounded, key=lambda ends: ends[1] - ends[0])[: (len(bounded) + 1) // 2]

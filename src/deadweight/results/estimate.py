@@ -105,7 +105,7 @@ class Blend:
 @saved
 @dataclass(frozen=True)
 class About:
-    """What an estimator is, in words and as far as a table or a verdict needs it.
+    """The description of an estimator, as far as a table or a verdict needs it.
 
     Attributes:
       name: such as "WPDIS".
@@ -175,7 +175,7 @@ class Interval:
 
     @property
     def by_sampling(self) -> tuple[float, float]:
-        """What sampling alone leaves open, as far as it lies within the interval.
+        """The ends by sampling error alone, as far as they lie within the interval.
 
         The middle of an asymmetric interval is not its centre: without an allowance it is all of it.
 
@@ -293,7 +293,7 @@ class Estimate(Result):
 
     @property
     def contradiction(self) -> float | None:
-        """How far an estimate in a blend differs from it beyond noise; None for others."""
+        """The most by which an estimate in a blend differs from it beyond noise; None for others."""
         return None if self.blend is None else self.blend.contradiction
 
     @property
@@ -306,7 +306,7 @@ class Estimate(Result):
 
     @property
     def ess_words(self) -> str | None:
-        """What stands in place of the effective sample size where no ratio is left to have one."""
+        """Words in place of the effective sample size where no ratio is left to have one."""
         return MODEL_ONLY if "all-dropped" in self.flags else None
 
     def explain(self) -> str:
@@ -531,7 +531,7 @@ FORMER = {
 
 
 def remark(flag: str, about: About) -> str:
-    """What a flag says about this estimator."""
+    """The sentence of a flag about this estimator."""
     sentence = FORMER[flag] if flag in FORMER else FLAGS[flag]
     if about.kind == "mix":
         return OF_MIXES.get(flag, sentence)
@@ -548,7 +548,7 @@ def doubts_of(flags: Iterable[str]) -> list[str]:
 
 
 def advice(flag: str) -> str:
-    """What to do about a flag, as a sentence."""
+    """A sentence on what to do about a flag."""
     return FIRST[flag][0].upper() + FIRST[flag][1:]
 
 

@@ -1,4 +1,4 @@
-"""What all results share: parts that are there only if they were asked for, and JSON files, written and read.
+"""The base of all results: parts that are there only if they were asked for, and files in JSON.
 
 A result is computed when it is made. A part that takes a pass of its own over the log, and that nobody
 asked for, is not in it; reading it raises `NotAsked`, which says how to ask.
@@ -107,7 +107,7 @@ def json_label(label: Any) -> Any:
 T = TypeVar("T", bound=type)
 DTYPES = {"f": "float64", "i": "int64", "u": "int64", "b": "bool", "O": "object"}
 UNFIT = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError)
-"""What a result raises whose fields were changed in its file."""
+"""The exceptions of a result whose fields were changed in its file."""
 LONGEST_REASON = 200
 _KINDS: dict[str, type] = {}
 

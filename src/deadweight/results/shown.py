@@ -63,7 +63,7 @@ def new_figure(what: str, width: float, height: float) -> Any:
 def forest(
     estimates: Sequence[Estimate], headline: str, baseline: float | None, names: Sequence[str] | None = None
 ) -> Any:
-    """Every estimate with its interval, the first at the top; the thick part is the sampling error.
+    """A figure of estimates with their intervals, the first at the top; the thick part is sampling error.
 
     `names` are what the lines are called, where that is not the estimators' names.
     """
