@@ -54,11 +54,7 @@ def feature_row(problem: FeatureProblem) -> tuple[str, ...]:
 
 
 def ranges(indices: list[int]) -> str:
-    """Sorted indices with runs shortened.
-
-    >>> ranges([1, 2, 3, 5])
-    '1-3, 5'
-    """
+    """Sorted indices with runs shortened, such as "1-3, 5"."""
     runs: list[list[int]] = []
     for index in indices:
         if runs and index == runs[-1][-1] + 1:

@@ -194,13 +194,7 @@ def terminal_width(stream: Any) -> int | None:
 
 
 def fitted(text: str, width: int | None) -> str:
-    r"""The text with lines that end between words; commands stay in one piece, to be pasted.
-
-    >>> print(fitted("  One sentence, indented.\n  Run: deadweight doctor log.csv", 16))
-      One sentence,
-        indented.
-      Run: deadweight doctor log.csv
-    """
+    """The text with lines that end between words; commands stay in one piece, to be pasted."""
     if width is None:
         return text
     return "\n".join(_fitted_line(line, width) for line in text.split("\n"))
@@ -311,14 +305,7 @@ def table_lines(
     left: Sequence[int] = (0,),
     width: int | None = None,
 ) -> list[str]:
-    r"""The lines of a table that is no wider than `width`.
-
-    >>> rows = [("a", "1.0", "all of it"), ("b", "22.5", "")]
-    >>> print("\n".join(table_lines(("name", "value", "words"), rows, (0, 2))))
-    name  value  words
-    a       1.0  all of it
-    b      22.5
-    """
+    """The lines of a table that is no wider than `width`."""
     from rich.cells import cell_len
 
     cells = [[printable(cell, keep="") for cell in row] for row in (headings, *rows)]

@@ -23,10 +23,10 @@ from deadweight.cli.process import File, program, say
 from deadweight.errors import DataError, OptionError, OutputError, did_you_mean
 from deadweight.io.doctor import MENDED, Diagnosis, examine, examine_part
 from deadweight.io.doctor_labels import NO_BEHAVIOUR
-from deadweight.io.files import from_stdin
+from deadweight.io.files import are_parquet, from_stdin
 from deadweight.io.folders import files_of, unreadable
 from deadweight.io.open import LARGE, Look, open_log
-from deadweight.io.parquet import are_parquet, count_rows
+from deadweight.io.parquet import count_rows
 from deadweight.io.policy_files import read_policy, require_file
 from deadweight.io.schema import OPEN_EPISODES, Finding, LogProblem, Mending, OpenEpisodes, fitting_formats
 from deadweight.io.table import LogTable
@@ -142,11 +142,7 @@ class Request(Options):
         return [File("report", path, lambda: result.report(path, **options), said.format(path))]
 
     def command(self, verb: str, *more: str) -> str:
-        """A command about this log, ready to be pasted.
-
-        >>> Request(log=Path("my log.csv"), columns="episode=stay_id").command("doctor")
-        "deadweight doctor 'my log.csv' --columns episode=stay_id"
-        """
+        """A command about this log, ready to be pasted."""
         return shlex.join([program(), verb, str(self.log), *self.pasted(verb), *more])
 
     def command_for(self, finding: Finding, table: LogTable | None = None) -> str:
@@ -241,11 +237,7 @@ class Request(Options):
 
 
 def parse_columns(text: str) -> dict[str, str]:
-    """The renames of `--columns`.
-
-    >>> parse_columns("episode=stay_id, state=ward")
-    {'episode': 'stay_id', 'state': 'ward'}
-    """
+    """The renames of `--columns`, `ours=theirs` separated by commas."""
     pairs = [part.partition("=") for part in text.split(",") if part.strip()]
     wrong = [ours for ours, equals, theirs in pairs if not equals or not theirs.strip()]
     if wrong:
