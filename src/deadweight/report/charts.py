@@ -240,6 +240,7 @@ class PathChart:
 
 # --- The states
 
+# Of the chart of calibration as well.
 SCATTER_TOP, SCATTER_BOTTOM = 16.0 + TITLE, 290.0 + TITLE
 SCATTER_HEIGHT = 330.0 + 2 * TITLE
 # States that are named in the drawing, those first that cost most; letters are about so wide and high.
@@ -393,8 +394,6 @@ def _told(weights: WeightsContent, say: Callable[[WeightReport], str]) -> str:
 
 # --- Calibration
 
-CALIBRATION_TOP, CALIBRATION_BOTTOM = 16.0 + TITLE, 290.0 + TITLE
-CALIBRATION_HEIGHT = 330.0 + 2 * TITLE
 FAR = 3.0
 
 Tenth = tuple[str, int, float, float, float]
@@ -404,11 +403,11 @@ Tenth = tuple[str, int, float, float, float]
 def calibration_chart(tenths: Sequence[Tenth]) -> Markup:
     """A mark for each action and tenth of the steps, with two standard errors, and the line of right ones."""
     highest = max([0.1, *(max(predicted, seen + 2 * error) for _, _, predicted, seen, error in tenths)])
-    x, y = Scale(0.0, highest, LEFT, RIGHT), Scale(0.0, highest, CALIBRATION_BOTTOM, CALIBRATION_TOP)
+    x, y = Scale(0.0, highest, LEFT, RIGHT), Scale(0.0, highest, SCATTER_BOTTOM, SCATTER_TOP)
     far = sum(abs(seen - predicted) > FAR * max(error, 1e-12) for _, _, predicted, seen, error in tenths)
     return drawing(
         "calibration",
-        CALIBRATION_HEIGHT,
+        SCATTER_HEIGHT,
         "Probabilities of actions and how often they were taken",
         f"{len(tenths)} groups of steps. In {far} of them the share of an action differs from its "
         f"probability by more than {FAR:g} standard errors.",
@@ -416,7 +415,7 @@ def calibration_chart(tenths: Sequence[Tenth]) -> Markup:
         # Both axes begin at the same zero: it is written once.
         bottom_axis(
             x,
-            CALIBRATION_BOTTOM,
+            SCATTER_BOTTOM,
             [(at, x.text(at)) for at in x.ticks() if at > 0],
             "probability of the action",
         ),

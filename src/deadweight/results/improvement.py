@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -235,7 +235,7 @@ class Improvement(Result):
                     fix=f"Changed: {first_few(changes) or 'nothing'}.",
                 )
             probs[rows.index(state)] = [changes[state].old.get(action, 0.0) for action in columns]
-        return PolicyTable(probs, self.table.states, self.table.actions, self.table.trained_on).policy
+        return replace(self.table, probs=probs).policy
 
     @property
     def interval_about(self) -> str:
