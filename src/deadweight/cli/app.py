@@ -48,7 +48,7 @@ STUDIES = ("reproduce", "coverage", "study", "benchmark")
 
 @dataclass(frozen=True)
 class Needed:
-    """In place of a default: the option must be given, for example like this."""
+    """A mark in place of a default: the option must be given, for example like this."""
 
     example: str
 

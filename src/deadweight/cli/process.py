@@ -166,17 +166,17 @@ def program() -> str:
 
 
 def tell(text: str = "") -> None:
-    """A line of the result."""
+    """Print a line of the result."""
     sys.stdout.write(printable(text) + "\n")
 
 
 def say(text: str) -> None:
-    """A line beside the result: progress, warnings, errors."""
+    """Print a line beside the result: progress, warnings, errors."""
     sys.stderr.write(fitted(printable(text), terminal_width(sys.stderr)) + "\n")
 
 
 def tell_words(text: str) -> None:
-    """Sentences of the result: at a terminal lines end between words."""
+    """Print sentences of the result; at a terminal lines end between words."""
     sys.stdout.write(fitted(printable(text), terminal_width(sys.stdout)) + "\n")
 
 
@@ -216,7 +216,7 @@ def _fitted_line(line: str, width: int) -> str:
 
 
 def out_json(document: Mapping[str, Any]) -> None:
-    """The result as one JSON document, in plain ASCII; what is not finite is null."""
+    """Print the result as a JSON document in plain ASCII; what is not finite is null."""
     text = json.dumps({"schema": SCHEMA, **_plain(document)}, indent=2, allow_nan=False)
     # The one control character that JSON leaves as it is.
     sys.stdout.write(text.replace("\x7f", "\\u007f") + "\n")

@@ -43,7 +43,7 @@ from deadweight.tools.progress import progress
 
 BEHAVIOURS = ("column", "counts", "learned")
 OBSERVED = "observed"
-"""In place of a behaviour policy: nothing but what was done."""
+"""The choice that no policy is wanted: nothing but what was done."""
 # Drop rules that need all episodes of a state together; see docs/streaming.md.
 IN_MEMORY = ("covariance", "return-test")
 FIXED = "mended.parquet"

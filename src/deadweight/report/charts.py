@@ -59,7 +59,7 @@ def forest(
     truth: float | None = None,
     unit: str = "value of an episode",
 ) -> Markup:
-    """One line an estimate; the thick part of an interval is sampling error, the thin part bias allowance."""
+    """A forest plot: the thick part of an interval is sampling error, the thin part bias allowance."""
     estimates = [estimate for family in families for estimate in family]
     known = [] if truth is None else [truth]
     scale = spanning([*_extent(estimates, headline), *known], FOREST_START, RIGHT - 10)

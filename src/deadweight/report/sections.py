@@ -318,7 +318,7 @@ STATES_KEY = (
 
 
 def states_section(evaluation: Evaluation) -> Markup:
-    """Which states cost what: a scatter of cost against bias and a table that sorts; or why there is none."""
+    """The scatter of states by cost and bias with a table that sorts, or why there is none."""
     background = evaluation.background
     states = background.states
     if states is None and background.features is not None:

@@ -98,7 +98,7 @@ class Differences:
         freeze_fields(self)
 
     def verdict(self, first: int, second: int | None) -> Verdict:
-        """Is a policy better than another, or (None) than the baseline? By their places."""
+        """The verdict on a policy against another, or (None) the baseline, by their places in `names`."""
         value = self.baseline_value if second is None else float(self.values[second])
         half = self.baseline_half_widths[first] if second is None else self.half_widths[first, second]
         below, above = np.broadcast_to(half, 2).tolist()
@@ -211,7 +211,7 @@ class Comparison(Result):
         return len(self.evaluations)
 
     def difference(self, first: str, second: str = BASELINE) -> Verdict:
-        """Is the first policy better than the second, or than the baseline?
+        """The verdict on the first policy against the second, or against the baseline.
 
         The interval of a difference from the baseline holds together with those of all other policies, that
         of two policies together with those of all other pairs.
@@ -386,13 +386,13 @@ class CutBounds(Result):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """From the lower end of the interval in the worst case to the upper end in the best."""
+        """The ends: the lower one of the interval in the worst case, the upper one in the best."""
         low, high = self.lowest.headline.interval, self.highest.headline.interval
         return (low or (float("-inf"), 0.0))[0], (high or (0.0, float("inf")))[1]
 
     @property
     def shift(self) -> float:
-        """By how much the average of the log depends on what was cut off; 0 against a number."""
+        """The range of the log's average over what was cut off; 0 against a number."""
         return self.highest.baseline_value - self.lowest.baseline_value
 
     @property

@@ -31,7 +31,7 @@ SIX_DIGITS = "{:.6g}".format
 @saved
 @dataclass(frozen=True)
 class Part:
-    """One of the estimates that a mix was made of, or was compared with.
+    """An estimate that a mix was made of, or was compared with.
 
     Attributes:
       name: such as "WDR".
@@ -278,7 +278,7 @@ class Estimate(Result):
 
     @property
     def interval_kind(self) -> str | None:
-        """Which kind of interval was made; None when none was."""
+        """The kind of the interval; None when none was asked for."""
         return None if self.bounds is None else self.bounds.kind
 
     @property
@@ -435,11 +435,11 @@ GRAVE = (
     "model-misfit",
     "model-unstable",
 )
-"""On a headline: something is wrong with the log or with what was given, and no gate opens."""
+"""Flags with which no gate opens: something is wrong with the log or with what was given."""
 WITHHOLDING = ("mixed-worlds", "confounded-model", "copies")
 """The grave flags with which no number of a table can carry a verdict."""
 LEADING = (*GRAVE, "model-unproven", "no-support")
-"""They come before the numbers of a verdict; other flags come after them."""
+"""Flags that come before the numbers of a verdict; others come after them."""
 _PROBABILITIES = (
     "check that the old policy's probabilities are those with which the logged actions were drawn."
 )
@@ -483,7 +483,7 @@ FIRST = {
     "truncated": "see what cut episodes could still have earned (--cut-range; cut_bounds in Python).",
     "cut-weighted": "see what cut episodes could still have earned (--cut-range; cut_bounds in Python).",
 }
-"""By flag, the gravest first, what to do about it; a flag that is not here casts no doubt."""
+"""Advice by flag, the gravest first; a flag that is not here casts no doubt."""
 # Where a flag means something else for certain estimators.
 OF_CORRECTED = {
     "all-dropped": "Nearly every logged step is dropped: how the new policy differs from the "

@@ -239,7 +239,7 @@ class Improvement(Result):
 
     @property
     def interval_about(self) -> str:
-        """Whose gain `interval` is of."""
+        """The policy whose gain `interval` is of, in words."""
         kind = "none" if self.gate is None or self.answer != "improved" else self.gate.kind
         if kind != "none":
             return "the policy that is shipped"
