@@ -12,7 +12,7 @@ from pages import ROOT, Block, Page, Runner, agree, commands, only_checked, page
 from typer.main import get_command
 
 from deadweight.cli.app import app
-from deadweight.results.flags import FLAGS
+from deadweight.results.estimate import FLAGS
 
 MOST_NOT_RUN = 3
 CLAIMS = ROOT / "docs" / "claims.md"

@@ -13,7 +13,7 @@ import pytest
 from cli.small import small_files
 
 from deadweight import cli
-from deadweight.cli import output
+from deadweight.cli import process
 from deadweight.io import files as stdin
 
 
@@ -122,14 +122,14 @@ def test_a_command_that_is_pasted_has_every_option(
 
 def test_the_command_is_named_so_that_it_can_be_typed(monkeypatch: pytest.MonkeyPatch) -> None:
     """After `make demo` it is .venv/bin/deadweight, and no shell finds deadweight."""
-    monkeypatch.setattr(output.sys, "argv", [".venv/bin/deadweight", "doctor"])
-    monkeypatch.setattr(output.shutil, "which", lambda _: None)
-    assert output.program() == ".venv/bin/deadweight"
-    monkeypatch.setattr(output.shutil, "which", lambda _: "/usr/bin/deadweight")
-    assert output.program() == "deadweight"
-    monkeypatch.setattr(output.shutil, "which", lambda _: None)
-    monkeypatch.setattr(output.sys, "argv", ["/usr/bin/pytest"])
-    assert output.program() == "deadweight"
+    monkeypatch.setattr(process.sys, "argv", [".venv/bin/deadweight", "doctor"])
+    monkeypatch.setattr(process.shutil, "which", lambda _: None)
+    assert process.program() == ".venv/bin/deadweight"
+    monkeypatch.setattr(process.shutil, "which", lambda _: "/usr/bin/deadweight")
+    assert process.program() == "deadweight"
+    monkeypatch.setattr(process.shutil, "which", lambda _: None)
+    monkeypatch.setattr(process.sys, "argv", ["/usr/bin/pytest"])
+    assert process.program() == "deadweight"
 
 
 @pytest.mark.parametrize("verb", ["evaluate", "compare", "improve"])

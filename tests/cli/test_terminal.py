@@ -10,7 +10,7 @@ import pytest
 from cli.small import small_files
 
 from deadweight.cli import run
-from deadweight.cli.output import fitted, table_lines
+from deadweight.cli.process import fitted, table_lines
 
 HEADINGS = ("estimator", "value", "interval", "flags")
 ROWS = [

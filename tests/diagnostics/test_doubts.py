@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import deadweight as dw
 from deadweight.cli.app import app
 from deadweight.io.open import open_log
-from deadweight.results.flags import FIRST, FLAGS, GRAVE, OF_MIXES, advice, remark
+from deadweight.results.estimate import FIRST, FLAGS, GRAVE, OF_MIXES, advice, remark
 from deadweight.verbs.verdict import verdict
 
 ENOUGH = "No more episodes are needed"

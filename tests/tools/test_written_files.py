@@ -537,7 +537,7 @@ def test_a_defect_in_the_report_takes_no_result_away(
 
 # Where else something is written, and why: appended to; or in a temporary folder that is the process's own.
 APART = {
-    "cli/output.py": {"open"},  # /dev/null in the place of a closed stream
+    "cli/process.py": {"open"},  # /dev/null in the place of a closed stream
     "io/files.py": {"open"},  # standard input, kept for the passes that follow
     "io/scratch.py": {"ParquetWriter", "tofile", "write_table", "write_text"},
     "tools/files.py": {"open", "fdopen"},

@@ -48,14 +48,14 @@ STUDIES = ("reproduce", "coverage", "study", "benchmark")
 
 @dataclass(frozen=True)
 class Needed:
-    """In place of a default: the option must be given, for example like this."""
+    """A mark in place of a default: the option must be given, for example like this."""
 
     example: str
 
 
 @dataclass(frozen=True)
 class Declared:
-    """What a field of `Options` says of its option, beside the name and the type; see `option`."""
+    """The metadata of a field of `Options`: what it says of its option beside name and type; see `option`."""
 
     said: Mapping[str, tuple[str, Any]]
     flag: str
@@ -103,7 +103,7 @@ def _given_path(text: str) -> Path:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Every option of every command, in the order of `--help`. Those that a command lacks have defaults."""
+    """The options of all commands, in the order of `--help`. Those that a command lacks have defaults."""
 
     log: Path = option(
         READ,
@@ -323,7 +323,7 @@ class Commands(TyperGroup):
     """
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """All names: ours first."""
+        """The names of all commands, ours first."""
         return [*super().list_commands(ctx), *_added()]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
@@ -363,7 +363,7 @@ app = typer.Typer(
 def _version(wanted: bool) -> None:
     if wanted:
         from deadweight._version import __version__
-        from deadweight.cli.output import tell
+        from deadweight.cli.process import tell
 
         tell(f"deadweight {__version__}")
         raise typer.Exit()

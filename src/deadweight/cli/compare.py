@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from deadweight.answers.intervals import check_interval
-from deadweight.cli.output import Gate, finish, print_table, say, tell, tell_flags, tell_words
+from deadweight.cli.process import Gate, finish, print_table, say, tell, tell_flags, tell_words
 from deadweight.cli.request import Request, document, read_baseline, say_findings, say_unused_cut_weights
 from deadweight.errors import OptionError, did_you_mean
 from deadweight.io.policy_files import require_file
@@ -14,7 +14,7 @@ from deadweight.io.schema import Finding
 from deadweight.log.interface import as_log
 from deadweight.question.asked import Options
 from deadweight.results.comparison import BASELINE, HEADINGS, Comparison
-from deadweight.results.flags import remarks
+from deadweight.results.estimate import remarks
 from deadweight.verbs.compare import compare as compare_log
 
 ANY = "any"

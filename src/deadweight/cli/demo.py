@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from deadweight.cli.domains import ranges
-from deadweight.cli.output import finish, print_table, program, tell, tell_words, terminal_width
+from deadweight.cli.process import finish, print_table, program, tell, tell_words, terminal_width
 from deadweight.cli.request import Request, check_file
 from deadweight.domains import CALM, OLD, RULES, Rule, Ward, stochastic_lift, ward, write_ward_files
 from deadweight.errors import OptionError, did_you_mean, how_many
@@ -103,7 +103,7 @@ def _evaluated(log: Trajectories, rule: Rule, background: bool) -> Evaluation:
 
 
 def _coverage(world: Ward, rounds: Rounds, name: str) -> dict[str, float]:
-    """Over all logs and rules: how often an interval holds the truth, and how wide it is."""
+    """The coverage of the intervals of a method, over all logs and rules, and their mean width."""
     bounds = [
         (world.truth(rule), *(ev[name].interval or (np.nan, np.nan)))
         for evs in rounds
@@ -159,7 +159,7 @@ def _tell_verdicts(world: Ward, evs: dict[Rule, Evaluation]) -> None:
 
 
 def _tell_weights(world: Ward, ev: Evaluation) -> None:
-    """Why plain weights fail, and what is dropped."""
+    """Say why plain weights fail, and what is dropped."""
     plain, kept = ev["WIS"], ev["WSIS"]
     lower, upper = plain.interval or (np.nan, np.nan)
     days = ev.background.data.steps / ev.n_episodes
@@ -266,7 +266,7 @@ def lift_demo(request: Request) -> int:
 def _root_mean_squared_errors(
     problem: Problem, first: Evaluation, episodes: int, seeds: list[np.random.SeedSequence]
 ) -> dict[str, float]:
-    """Of each estimator over all logs; the first one is evaluated already."""
+    """The RMSE of each estimator over all logs, the first of which is evaluated already."""
     evaluations = [first]
     for seed in seeds[1:]:
         log = problem.sample(episodes, seed)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from deadweight._version import SCHEMA
-from deadweight.cli.output import File, finish, out_json, refuse, tell, tell_words
+from deadweight.cli.process import File, finish, out_json, refuse, tell, tell_words
 from deadweight.cli.request import Request, assume, check_behaviour, check_file
 from deadweight.errors import DeadweightError, OptionError, how_many
 from deadweight.io.doctor import METADATA, Diagnosis, Mended, examine, mend
@@ -68,12 +68,12 @@ def _check_name(path: Path) -> None:
 
 
 def _record_of(path: Path) -> Path:
-    """Where the record of changes is written."""
+    """The path of the record of changes."""
     return path.with_name(path.name + CHANGES)
 
 
 def _show_rows(table: LogTable, diagnosis: Diagnosis, code: str) -> int:
-    """The rows of a finding as CSV, with their numbers; the first rows where it is about all of them."""
+    """Print the rows of a finding as CSV with their numbers, or the first rows where it is about all."""
     import pyarrow as pa
     import pyarrow.csv as csv
 
@@ -97,7 +97,7 @@ def _show_rows(table: LogTable, diagnosis: Diagnosis, code: str) -> int:
 
 
 def _write(request: Request, path: Path, mended: Mended) -> int:
-    """What was changed and what is left; then the mended log and, inside it and beside it, the record."""
+    """Print what was changed and is left; write the mended log with the record, inside it and beside it."""
     changes = [change.to_dict() for change in mended.changes]
     record = json_text.dumps({"schema": SCHEMA, "changes": changes}, indent=2)
     beside = _record_of(path)

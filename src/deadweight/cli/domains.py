@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from deadweight.cli.output import print_table, tell_words
+from deadweight.cli.process import print_table, tell_words
 from deadweight.cli.request import Request
 from deadweight.domains import deterministic_lift, inventory, stochastic_lift, taxi
 from deadweight.mdp.feature_worlds import cart_pole, continuous_lift, navigation, sepsis_like
@@ -19,7 +19,7 @@ FEATURE_HEADINGS = ("domain", "features", "actions", "horizon", "value of pi_e",
 
 
 def problems() -> Iterator[Problem]:
-    """Every domain in the settings of the paper."""
+    """The domains in the settings of the paper."""
     yield from (deterministic_lift(size) for size in SIZES)
     yield from (stochastic_lift(size, reward=reward) for reward in ("exact", "published") for size in SIZES)
     for demand in ("round", "ceil"):
@@ -54,11 +54,7 @@ def feature_row(problem: FeatureProblem) -> tuple[str, ...]:
 
 
 def ranges(indices: list[int]) -> str:
-    """Sorted indices with runs shortened.
-
-    >>> ranges([1, 2, 3, 5])
-    '1-3, 5'
-    """
+    """Sorted indices with runs shortened, such as "1-3, 5"."""
     runs: list[list[int]] = []
     for index in indices:
         if runs and index == runs[-1][-1] + 1:

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from deadweight.answers.intervals import check_interval
-from deadweight.cli.output import Gate, finish, print_table, say, tell, tell_flags, tell_words
+from deadweight.cli.process import Gate, finish, print_table, say, tell, tell_flags, tell_words
 from deadweight.cli.request import (
     Request,
     document,
@@ -21,8 +21,8 @@ from deadweight.io.schema import Finding
 from deadweight.log.interface import as_log
 from deadweight.question.asked import CutWeights, read_options
 from deadweight.results.comparison import CutBounds
+from deadweight.results.estimate import remarks
 from deadweight.results.evaluation import HEADINGS, Evaluation, Verdict
-from deadweight.results.flags import remarks
 from deadweight.verbs.cut_bounds import cut_bounds
 from deadweight.verbs.estimate import evaluate as evaluate_log
 
@@ -31,7 +31,7 @@ GATES = ("better", "worse", "cannot tell", "not-worse")
 
 def evaluate(request: Request) -> int:
     """Evaluate and print; the exit code is 0, or that of a closed gate."""
-    check(request)
+    settings = check(request)
     target = request.target_policy()
     findings: list[Finding] = []
     with request.opened(request.look_into(findings, target)) as (log, pi_b):
@@ -39,7 +39,7 @@ def evaluate(request: Request) -> int:
         if lengths.known is not None:
             episodes = how_many(sum(lengths.known.sizes), "episode")
             say(f"Evaluating {episodes} ({how_many(lengths.n_steps, 'step')}) ...")
-        names, settings = words_of(request.estimators) or None, _settings(request)
+        names = words_of(request.estimators) or None
         ev = evaluate_log(log, target, pi_b, names, background=request.report is not None, **settings)
         bounds = None
         if request.cut_range:
@@ -48,8 +48,11 @@ def evaluate(request: Request) -> int:
         return _show(request, ev, findings, bounds)
 
 
-def check(request: Request) -> None:
-    """Refuse, before any work, what would be refused after it."""
+def check(request: Request) -> dict[str, Any]:
+    """The arguments that `evaluate` and `cut_bounds` have in common: checked before any work is done.
+
+    Of the options of estimators only those are named that were asked for.
+    """
     request.check()
     if request.gate is not None and request.gate not in GATES:
         raise OptionError(
@@ -69,34 +72,19 @@ def check(request: Request) -> None:
         )
     for name in words_of(request.estimators):
         estimator_of(name)
-    check_interval(_interval(request), request.level, read_options(_options(request)))
-    read_baseline(request.baseline)
+    options: dict[str, Any] = {}
+    if request.return_range:
+        options["return_range"] = _two_numbers(request.return_range, "--return-range")
+    if request.cut_weights is not None:
+        options["cut_weights"] = request.cut_weights
+    interval = None if request.interval == "none" else request.interval
+    check_interval(interval, request.level, read_options(options))
+    baseline = read_baseline(request.baseline)
     if request.cut_range:
         _two_numbers(request.cut_range, "--cut-range")
     request.check_report()
-
-
-def _settings(request: Request) -> dict[str, Any]:
-    """The arguments that `evaluate` and `cut_bounds` have in common."""
-    return {
-        "drop": request.drop_rule,
-        "baseline": read_baseline(request.baseline),
-        "gamma": request.gamma,
-        "interval": _interval(request),
-        "level": request.level,
-        **_options(request),
-    }
-
-
-def _interval(request: Request) -> str | None:
-    return None if request.interval == "none" else request.interval
-
-
-def _options(request: Request) -> dict[str, Any]:
-    """Options of estimators, of which only those are named that were asked for."""
-    given = request.return_range
-    possible = {"return_range": _two_numbers(given, "--return-range")} if given else {}
-    return possible if request.cut_weights is None else {**possible, "cut_weights": request.cut_weights}
+    settings = {"drop": request.drop_rule, "baseline": baseline, "gamma": request.gamma}
+    return {**settings, "interval": interval, "level": request.level, **options}
 
 
 def _show(request: Request, ev: Evaluation, findings: list[Finding], bounds: CutBounds | None) -> int:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from deadweight.answers.intervals import check_interval
-from deadweight.cli.output import File, finish, print_table, say, tell, tell_words
+from deadweight.cli.process import File, finish, print_table, say, tell, tell_words
 from deadweight.cli.request import OBSERVED, Request, check_file, document, say_findings
 from deadweight.errors import OptionError
 from deadweight.io.policy_files import check_policy_name, write_policy

@@ -19,14 +19,14 @@ from pathlib import Path
 from typing import Any, cast
 
 from deadweight.cli.app import Options
-from deadweight.cli.output import File, program, say
+from deadweight.cli.process import File, program, say
 from deadweight.errors import DataError, OptionError, OutputError, did_you_mean
 from deadweight.io.doctor import MENDED, Diagnosis, examine, examine_part
 from deadweight.io.doctor_labels import NO_BEHAVIOUR
-from deadweight.io.files import from_stdin
+from deadweight.io.files import are_parquet, from_stdin
 from deadweight.io.folders import files_of, unreadable
 from deadweight.io.open import LARGE, Look, open_log
-from deadweight.io.parquet import are_parquet, count_rows
+from deadweight.io.parquet import count_rows
 from deadweight.io.policy_files import read_policy, require_file
 from deadweight.io.schema import OPEN_EPISODES, Finding, LogProblem, Mending, OpenEpisodes, fitting_formats
 from deadweight.io.table import LogTable
@@ -43,7 +43,7 @@ from deadweight.tools.progress import progress
 
 BEHAVIOURS = ("column", "counts", "learned")
 OBSERVED = "observed"
-"""In place of a behaviour policy: nothing but what was done."""
+"""The choice that no policy is wanted: nothing but what was done."""
 # Drop rules that need all episodes of a state together; see docs/streaming.md.
 IN_MEMORY = ("covariance", "return-test")
 FIXED = "mended.parquet"
@@ -92,7 +92,7 @@ class Request(Options):
         return [self.log, *target, *(Path(path).expanduser() for path in old.values())]
 
     def mending(self, anonymous: bool = True) -> Mending:
-        """What is mended while the log is read; messages about an `anonymous` log name no episode."""
+        """The changes to the log as it is read; messages about an `anonymous` log name no episode."""
         if self.open_episodes is not None and self.open_episodes not in OPEN_EPISODES:
             raise OptionError(
                 f"--open takes cut, drop or zero; found {self.open_episodes!r}."
@@ -142,11 +142,7 @@ class Request(Options):
         return [File("report", path, lambda: result.report(path, **options), said.format(path))]
 
     def command(self, verb: str, *more: str) -> str:
-        """A command about this log, ready to be pasted.
-
-        >>> Request(log=Path("my log.csv"), columns="episode=stay_id").command("doctor")
-        "deadweight doctor 'my log.csv' --columns episode=stay_id"
-        """
+        """A command about this log, ready to be pasted."""
         return shlex.join([program(), verb, str(self.log), *self.pasted(verb), *more])
 
     def command_for(self, finding: Finding, table: LogTable | None = None) -> str:
@@ -198,7 +194,7 @@ class Request(Options):
             return False
 
     def look_into(self, findings: list[Finding], target: TabularPolicy | None = None) -> Look:
-        """What shows the rows of a log to the doctor, whose findings go into the list; an error ends it."""
+        """A function by which the doctor looks at rows; findings go into the list, an error is raised."""
 
         def look(table: LogTable, whole: bool) -> None:
             seen = examine(table, target, self.limit) if whole else examine_part(table)
@@ -241,11 +237,7 @@ class Request(Options):
 
 
 def parse_columns(text: str) -> dict[str, str]:
-    """The renames of `--columns`.
-
-    >>> parse_columns("episode=stay_id, state=ward")
-    {'episode': 'stay_id', 'state': 'ward'}
-    """
+    """The renames of `--columns`, `ours=theirs` separated by commas."""
     pairs = [part.partition("=") for part in text.split(",") if part.strip()]
     wrong = [ours for ours, equals, theirs in pairs if not equals or not theirs.strip()]
     if wrong:

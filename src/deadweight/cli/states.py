@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from deadweight.cli.output import out_json, print_table, tell, tell_words
+from deadweight.cli.process import out_json, print_table, tell, tell_words
 from deadweight.cli.request import Request
-from deadweight.diagnostics.states import RULE_FOR, StateReport, state_report
+from deadweight.diagnostics.states import HEADINGS, RULE_FOR, StateReport, state_report
 from deadweight.negligible.path import EpsilonPath, epsilon_path
 from deadweight.tools.arithmetic import table_number
 
-STATE_HEADINGS = ("state", "visits", "chi2", "variance cost", "bias", "gap", "dropped")
 PATH_HEADINGS = ("epsilon", "dropped", "estimate", "std error", "bias", "corrected", "ESS", "chosen")
 STATE_WORDS = (
     "chi2: variance of one ratio there. variance cost: by how much its ratios raise the logarithm of the "
@@ -45,7 +44,7 @@ def _print(report: StateReport, path: EpsilonPath, top: int) -> None:
     dropped = int(report.dropped.sum())
     shown = f"{len(report):,} visited states, those that cost most variance first"
     tell(f"{shown}; {dropped} dropped for {RULE_FOR}.\n")
-    print_table(STATE_HEADINGS, report.cells()[:top])
+    print_table(HEADINGS, report.cells()[:top])
     tell_words(STATE_WORDS)
     if len(report) > top:
         tell(f"... and {len(report) - top:,} more (--top {len(report)} shows them all).")

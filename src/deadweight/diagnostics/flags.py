@@ -1,6 +1,6 @@
 r"""The flags of a row of a table: what a reader of that estimate must know.
 
-Their sentences are in `deadweight.results.flags`, their thresholds in `deadweight.tools.thresholds`. Flags
+Their sentences are in `deadweight.results.estimate`, their thresholds in `deadweight.tools.thresholds`. Flags
 that take sums of their own, or a standard error, are there only if an interval was asked for: `watched`,
 `contents_of` and `order_job` say what these need of passes that are made anyway.
 """

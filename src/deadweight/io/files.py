@@ -264,6 +264,25 @@ def _read_one(path: Path, choose: Chosen) -> tuple[Any, Mapping[str, str] | None
     )
 
 
+def are_parquet(paths: Sequence[str | Path]) -> bool:
+    """Whether all of these are Parquet files, or folders that are not of CSV."""
+    return all(_is_parquet(Path(path).expanduser()) for path in paths)
+
+
+def _is_parquet(path: Path) -> bool:
+    if not unreadable(path) and path.is_dir():
+        return list_folder(path).is_parquet
+    if path.suffix.lower() in PARQUET:
+        return True
+    try:
+        if unreadable(path):
+            return False
+        with path.open("rb") as file:
+            return file.read(len(PARQUET_MAGIC)) == PARQUET_MAGIC
+    except OSError:
+        return False
+
+
 def _files_of(path: Path, tell: Callable[[str], None]) -> list[Path]:
     """A folder of CSV as its files; anything else as it is."""
     if unreadable(path) or not path.is_dir():

@@ -13,9 +13,9 @@ from functools import cache
 from typing import Any
 
 from deadweight.errors import assume
-from deadweight.io.files import from_stdin
+from deadweight.io.files import are_parquet, from_stdin
 from deadweight.io.folders import require_path
-from deadweight.io.parquet import PART_ROWS, OutOfOrder, are_parquet
+from deadweight.io.parquet import PART_ROWS, OutOfOrder
 from deadweight.io.part_log import fetch, only_part, part_table
 from deadweight.io.requirements import limited, log_of
 from deadweight.io.schema import NOTHING, Mending, OpenEpisodes

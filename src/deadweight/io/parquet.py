@@ -23,9 +23,8 @@ import numpy as np
 
 from deadweight.errors import DataError, assume
 from deadweight.io.columns import hashes, pa, pc
-from deadweight.io.files import PARQUET_MAGIC, brief, check_text, text_in, unique_names
+from deadweight.io.files import brief, check_text, text_in, unique_names
 from deadweight.io.folders import (
-    PARQUET,
     bounds_of,
     check_counts,
     check_kinds,
@@ -420,25 +419,6 @@ def count_rows(paths: Sequence[str | Path]) -> int:
             with opened(str(file)) as parquet:
                 rows += parquet.metadata.num_rows
     return rows
-
-
-def are_parquet(paths: Sequence[str | Path]) -> bool:
-    """Whether all of these are Parquet files, or folders that are not of CSV."""
-    return all(_is_parquet(Path(path).expanduser()) for path in paths)
-
-
-def _is_parquet(path: Path) -> bool:
-    if not unreadable(path) and path.is_dir():
-        return list_folder(path).is_parquet
-    if path.suffix.lower() in PARQUET:
-        return True
-    try:
-        if unreadable(path):
-            return False
-        with path.open("rb") as file:
-            return file.read(len(PARQUET_MAGIC)) == PARQUET_MAGIC
-    except OSError:
-        return False
 
 
 @contextmanager

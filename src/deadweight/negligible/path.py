@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from textwrap import indent
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ from deadweight.negligible.sweep import sweep
 from deadweight.question.asked import read_options
 from deadweight.question.question import Policy, Question, ask
 from deadweight.results.saved import Result, finite, saved
-from deadweight.results.shown import frame, html_table, new_figure
+from deadweight.results.shown import frame, html_table, new_figure, text_table
 from deadweight.tools.thresholds import FEW_EPISODES
 from deadweight.typing import FloatArray, IntArray
 
@@ -178,14 +179,8 @@ class EpsilonPath(Result):
         return f"EpsilonPath({self.name}, {len(self) - 1} levels; chosen {self.reason()})"
 
     def __str__(self) -> str:
-        return "\n".join([repr(self), *self._table()])
-
-    def _table(self) -> list[str]:
-        rows = self._rows()
-        widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
-        return [
-            "  " + "  ".join(c.rjust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows
-        ]
+        headings, *rows = self._rows()
+        return "\n".join([repr(self), indent(text_table(headings, rows, left=()), "  ")])
 
     def _rows(self, most: int = 12) -> list[list[str]]:
         """Headings, and some levels with the chosen one among them."""

@@ -59,7 +59,7 @@ def forest(
     truth: float | None = None,
     unit: str = "value of an episode",
 ) -> Markup:
-    """One line an estimate; the thick part of an interval is sampling error, the thin part bias allowance."""
+    """A forest plot: the thick part of an interval is sampling error, the thin part bias allowance."""
     estimates = [estimate for family in families for estimate in family]
     known = [] if truth is None else [truth]
     scale = spanning([*_extent(estimates, headline), *known], FOREST_START, RIGHT - 10)
@@ -91,7 +91,7 @@ def forest(
 
 
 def _extent(estimates: list[Estimate], headline: Estimate) -> list[float]:
-    """What the scale shows: all values, the two intervals that are compared, others where they fit."""
+    """The numbers that the scale must show: all values, the two intervals compared, others where they fit."""
     compared = [estimate for estimate in estimates if estimate is headline or estimate.about.naive]
     core = [estimate.value for estimate in estimates if abs(estimate.value) < 1e12] + _ends(compared)
     return without_outliers(without_outliers(_ends(compared) or core, core), _ends(estimates))
@@ -240,6 +240,7 @@ class PathChart:
 
 # --- The states
 
+# Of the chart of calibration as well.
 SCATTER_TOP, SCATTER_BOTTOM = 16.0 + TITLE, 290.0 + TITLE
 SCATTER_HEIGHT = 330.0 + 2 * TITLE
 # States that are named in the drawing, those first that cost most; letters are about so wide and high.
@@ -284,8 +285,8 @@ def _names(rows: list[dict[str, Any]], x: Scale, y: Scale) -> list[Markup]:
         width, at, height = LETTER[0] * len(label), x(row["variance_cost"]), y(row["bias"])
         left = at - 12 - width if at + 12 + width > WIDTH else at + 12
         clear = all(
-            abs(height - other) > LETTER[1] or left > end + 4 or left + width < start - 4
-            for other, start, end in taken
+            abs(height - line_height) > LETTER[1] or left > end + 4 or left + width < start - 4
+            for line_height, start, end in taken
         )
         if clear:
             taken.append((height, left, left + width))
@@ -343,7 +344,7 @@ def ess_by_step(weights: WeightsContent) -> Markup:
 
 
 def distribution(weights: WeightsContent) -> Markup:
-    """How many episodes have which weight, on a scale of powers of ten."""
+    """The histogram of the episodes' weights, on a scale of powers of ten."""
     edges = weights.edges
     x = Scale(edges[0], edges[-1], LEFT, RIGHT)
     y = Scale(0.0, max(1, *map(max, weights.counts)) * 1.08, WEIGHTS_BOTTOM, WEIGHTS_TOP)
@@ -393,8 +394,6 @@ def _told(weights: WeightsContent, say: Callable[[WeightReport], str]) -> str:
 
 # --- Calibration
 
-CALIBRATION_TOP, CALIBRATION_BOTTOM = 16.0 + TITLE, 290.0 + TITLE
-CALIBRATION_HEIGHT = 330.0 + 2 * TITLE
 FAR = 3.0
 
 Tenth = tuple[str, int, float, float, float]
@@ -404,11 +403,11 @@ Tenth = tuple[str, int, float, float, float]
 def calibration_chart(tenths: Sequence[Tenth]) -> Markup:
     """A mark for each action and tenth of the steps, with two standard errors, and the line of right ones."""
     highest = max([0.1, *(max(predicted, seen + 2 * error) for _, _, predicted, seen, error in tenths)])
-    x, y = Scale(0.0, highest, LEFT, RIGHT), Scale(0.0, highest, CALIBRATION_BOTTOM, CALIBRATION_TOP)
+    x, y = Scale(0.0, highest, LEFT, RIGHT), Scale(0.0, highest, SCATTER_BOTTOM, SCATTER_TOP)
     far = sum(abs(seen - predicted) > FAR * max(error, 1e-12) for _, _, predicted, seen, error in tenths)
     return drawing(
         "calibration",
-        CALIBRATION_HEIGHT,
+        SCATTER_HEIGHT,
         "Probabilities of actions and how often they were taken",
         f"{len(tenths)} groups of steps. In {far} of them the share of an action differs from its "
         f"probability by more than {FAR:g} standard errors.",
@@ -416,7 +415,7 @@ def calibration_chart(tenths: Sequence[Tenth]) -> Markup:
         # Both axes begin at the same zero: it is written once.
         bottom_axis(
             x,
-            CALIBRATION_BOTTOM,
+            SCATTER_BOTTOM,
             [(at, x.text(at)) for at in x.ticks() if at > 0],
             "probability of the action",
         ),
@@ -441,7 +440,7 @@ LONGEST_NAME = 36
 
 
 def rivals(comparison: Comparison, form: Format) -> Markup:
-    """Every policy less the baseline, with intervals that hold all at once; marked if it may be the best."""
+    """Differences from the baseline, with simultaneous intervals; marked if a policy may be the best."""
     verdicts = {name: comparison.difference(name) for name in comparison.ranking}
     scale = spanning(_rival_extent(list(verdicts.values())), RIVALS_START, RIGHT - 10)
     drawn, said = [], []
@@ -469,7 +468,7 @@ def rivals(comparison: Comparison, form: Format) -> Markup:
 
 
 def _rival_extent(verdicts: list[Verdict]) -> list[float]:
-    """What the drawing must hold: no difference, all differences, and all but hopeless intervals."""
+    """The numbers that the scale must show: zero, all differences, and all but hopeless intervals."""
     intervals = [verdict.interval for verdict in verdicts]
     bounded = [ends for ends in intervals if math.isfinite(ends[1] - ends[0])]
     narrower = sorted(bounded, key=lambda ends: ends[1] - ends[0])[: (len(bounded) + 1) // 2]

@@ -31,7 +31,7 @@ class Markup(str):
 
 
 def element(tag: str, *children: object, **attributes: object) -> Markup:
-    """One element; nested lists of children are joined, None is left out.
+    """An element; nested lists of children are joined, None is left out.
 
     In names of attributes an underscore stands for a hyphen, and one at the end is dropped (`class_`).
     None and False leave an attribute out; True writes its name alone.
@@ -99,7 +99,7 @@ def figure(picture: Markup, axes: str, key: Sequence[Markup] = (), *more: object
 
 
 def key_entry(shape: Markup, words: str) -> Markup:
-    """One entry of a key: a small sample and its meaning."""
+    """An entry of a key: a small sample and its meaning."""
     sample = element(
         "svg", shape, viewBox="0 0 28 16", class_="sample", aria_hidden="true", focusable="false"
     )

@@ -62,19 +62,13 @@ def write_page(page: str, path: str | os.PathLike[str]) -> Path:
     return target
 
 
-def document(
-    title: str,
-    heading: str,
-    contents: Sequence[tuple[str, str]],
-    sections: Sequence[Markup],
-) -> str:
+def document(title: str, heading: str, sections: Sequence[tuple[str, str, Markup]]) -> str:
     """A whole page: head, contents, sections, footer.
 
     Args:
       title: its name.
       heading: what it is about, below the title.
-      contents: name and words of each section; the first has the answer.
-      sections: in this order.
+      sections: each with its name and its words in the contents; the first has the answer.
     """
     style, script = _asset("page.css"), _asset("page.js")
     policy = (
@@ -92,8 +86,8 @@ def document(
         element("title", title),
         element("style", style),
     )
-    links = [element("li", element("a", words, href=f"#{name}")) for name, words in contents]
-    first, words = contents[0]
+    links = [element("li", element("a", words, href=f"#{name}")) for name, words, _ in sections]
+    first, words, _ = sections[0]
     header = element(
         "header",
         element("a", f"Skip to the {words.lower()}", href=f"#{first}", class_="skip"),
@@ -101,9 +95,9 @@ def document(
         element("p", heading, class_="note"),
         element("nav", element("ul", links), aria_label="Contents"),
     )
-    made = f"Made by deadweight {__version__} on {today()}. This page needs no network."
-    footer = element("footer", element("p", made))
-    main = element("main", join(sections, "\n"))
+    imprint = f"Made by deadweight {__version__} on {today()}. This page needs no network."
+    footer = element("footer", element("p", imprint))
+    main = element("main", join([markup for _, _, markup in sections], "\n"))
     body = element("body", header, main, footer, element("script", script))
     return f"<!doctype html>\n{element('html', head, body, lang='en')}\n"
 
@@ -133,7 +127,7 @@ ONLY_IF = (
 
 @dataclass(frozen=True)
 class Answer:
-    """What the page answers: the kind of answer, a sign, a word, its colour (`tone`), and a sentence."""
+    """The answer of a page: its kind, a sign, a word, its colour (`tone`), and a sentence."""
 
     kind: str
     sign: str
@@ -180,17 +174,17 @@ def opening(
 
 
 def the_log(episodes: float) -> str:
-    """What every paragraph begins with."""
+    """The sentence that every paragraph begins with."""
     return f"The log has {count(episodes)} episodes in which the old policy acted."
 
 
 def unit(reward: str | None) -> str:
-    """What the reward is, for the end of a sentence."""
+    """The unit of the reward, for the end of a sentence."""
     return "" if reward is None else f" ({visible(reward)})"
 
 
 def range_says(verdict: Verdict, who: str) -> str:
-    """What the range of a difference says, in words that are true of its numbers."""
+    """The end of a sentence on what the range of a difference says."""
     lower, upper = verdict.interval
     if verdict.answer != "cannot tell":
         range_is = "a gain" if verdict.answer == "better" else "a loss"
@@ -204,16 +198,6 @@ def range_says(verdict: Verdict, who: str) -> str:
 
 # --- An evaluation
 
-CONTENTS = (
-    ("verdict", "Verdict"),
-    ("estimates", "Estimates"),
-    ("path", "How much to drop"),
-    ("weights", "Weights"),
-    ("states", "States"),
-    ("data", "Data"),
-    ("conventions", "Conventions"),
-    ("citing", "Cite"),
-)
 LEADS = {
     "better": ("▲", "The new policy does better than the {}."),
     "worse": ("▼", "The new policy does worse than the {}."),
@@ -233,20 +217,20 @@ def render(
     truth: float | None = None,
 ) -> str:
     """The report on an evaluation as HTML, see `Evaluation.report`."""
-    made = [("deadweight", __version__), ("Date", today())]
     form = values_like(_uncertainty(evaluation))
+    conventions = facts([*evaluation.background.conventions, ("deadweight", __version__), ("Date", today())])
     sections = [
-        verdict_section(evaluation, form, reward, truth),
-        estimates_section(evaluation, form, reward, truth),
-        path_section(evaluation, form),
-        weights_section(evaluation),
-        states_section(evaluation),
-        data_section(evaluation, reward),
-        section("conventions", "Conventions", facts([*evaluation.background.conventions, *made])),
-        _citing(),
+        ("verdict", "Verdict", verdict_section(evaluation, form, reward, truth)),
+        ("estimates", "Estimates", estimates_section(evaluation, form, reward, truth)),
+        ("path", "How much to drop", path_section(evaluation, form)),
+        ("weights", "Weights", weights_section(evaluation)),
+        ("states", "States", states_section(evaluation)),
+        ("data", "Data", data_section(evaluation, reward)),
+        ("conventions", "Conventions", section("conventions", "Conventions", conventions)),
+        ("citing", "Cite", _citing()),
     ]
     heading = f"Off-policy evaluation with deadweight {__version__}, {today()}"
-    return document(title or "Off-policy evaluation", heading, CONTENTS, sections)
+    return document(title or "Off-policy evaluation", heading, sections)
 
 
 def _uncertainty(evaluation: Evaluation) -> float:
@@ -282,7 +266,7 @@ def verdict_section(
 
 
 def meaning(evaluation: Evaluation, form: Format, reward: str | None = None) -> list[str]:
-    """What was asked, the best guess, and how sure it is, for somebody who has never heard of a weight."""
+    """The paragraph: question, best guess, and how sure it is, for readers who know nothing of weights."""
     verdict, background = evaluation.verdict, evaluation.background
     said = [
         f"{the_log(background.data.episodes)} How would the new policy have done in its place?",

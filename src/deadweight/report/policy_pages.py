@@ -35,23 +35,10 @@ from deadweight.report.markup import (
 )
 from deadweight.report.page import Answer, document, opening, range_says, the_log, today, unit
 from deadweight.results.comparison import BASELINE, NOT_KNOWN, Comparison, PairStates, quoted
-from deadweight.results.flags import remarks
+from deadweight.results.estimate import remarks
 from deadweight.results.improvement import Change, Gate, Improvement
 from deadweight.tools.arithmetic import UNDETERMINED
 
-COMPARISON_CONTENTS = (
-    ("verdict", "Recommendation"),
-    ("differences", "Differences"),
-    ("policies", "Policies"),
-    ("where", "Where they differ"),
-    ("conventions", "Conventions"),
-)
-IMPROVEMENT_CONTENTS = (
-    ("verdict", "Answer"),
-    ("changes", "Changes"),
-    ("gate", "How it was judged"),
-    ("recipe", "Recipe"),
-)
 # Settings of both verbs, as their pages name them and say what was chosen; a verb may say it in its own way.
 CONVENTIONS = {
     "gamma": "Discount (gamma)",
@@ -104,7 +91,7 @@ def _choices(settings: Mapping[str, Any], names: Mapping[str, str]) -> Markup:
 
 
 def _choice(name: str, value: Any) -> str:
-    """What was chosen, in words where it has some."""
+    """The value of a setting, in words where it has any."""
     if value is None:
         return "none"
     if name in CHOSEN:
@@ -139,14 +126,15 @@ def render_comparison(comparison: Comparison, title: str | None = None, reward: 
     # As many digits as mean something: those of the narrowest interval of a difference.
     halves = [float(half) for half in comparison.differences.baseline_half_widths.flat if 0 < half < math.inf]
     form = values_like(min(halves, default=1.0))
+    conventions = section("conventions", "Conventions", _choices(comparison.conventions, CONVENTIONS))
     sections = [
-        _recommendation(comparison, form, reward),
-        _differences(comparison, form),
-        _policies(comparison, form),
-        _where(comparison, form),
-        section("conventions", "Conventions", _choices(comparison.conventions, CONVENTIONS)),
+        ("verdict", "Recommendation", _recommendation(comparison, form, reward)),
+        ("differences", "Differences", _differences(comparison, form)),
+        ("policies", "Policies", _policies(comparison, form)),
+        ("where", "Where they differ", _where(comparison, form)),
+        ("conventions", "Conventions", conventions),
     ]
-    return document(title or "Which policy?", _heading(about), COMPARISON_CONTENTS, sections)
+    return document(title or "Which policy?", _heading(about), sections)
 
 
 def _recommendation(comparison: Comparison, form: Format, reward: str | None) -> Markup:
@@ -169,7 +157,7 @@ def _recommendation(comparison: Comparison, form: Format, reward: str | None) ->
 
 
 def _recommended(comparison: Comparison, form: Format, reward: str | None) -> list[str]:
-    """What was asked, the best guess, and how sure it is."""
+    """The paragraph: what was asked, the best guess, and how sure it is."""
     shown = comparison.recommendation or comparison.ranking[0]
     name, baseline = _in_words(comparison, shown), _in_words(comparison, comparison.baseline)
     value, against = form(comparison[shown].headline.value), form(comparison.baseline_value)
@@ -195,7 +183,7 @@ def _in_words(comparison: Comparison, name: str) -> str:
 
 
 def _lost_at_most(comparison: Comparison, name: str, form: Format) -> str:
-    """What choosing a policy may cost against the best, where that is known."""
+    """The regret bound of a policy as text."""
     most = comparison.regret_bound[name]
     return form(most) if math.isfinite(most) else NOT_KNOWN
 
@@ -318,12 +306,12 @@ def render_improvement(improvement: Improvement, title: str | None = None, rewar
     """The page on an improvement as HTML, see `Improvement.report`."""
     about = f"A better policy from {count(improvement.n_episodes)} episodes"
     sections = [
-        _answer(improvement, reward),
-        _changes(improvement),
-        _judged(improvement.gate),
-        section("recipe", "Recipe", _choices(improvement.settings, RECIPE)),
+        ("verdict", "Answer", _answer(improvement, reward)),
+        ("changes", "Changes", _changes(improvement)),
+        ("gate", "How it was judged", _judged(improvement.gate)),
+        ("recipe", "Recipe", section("recipe", "Recipe", _choices(improvement.settings, RECIPE))),
     ]
-    return document(title or "A better policy?", _heading(about), IMPROVEMENT_CONTENTS, sections)
+    return document(title or "A better policy?", _heading(about), sections)
 
 
 def _answer(improvement: Improvement, reward: str | None) -> Markup:
@@ -350,7 +338,7 @@ def _between(improvement: Improvement, form: Format) -> str:
 
 
 def _meaning(improvement: Improvement, form: Format, reward: str | None) -> list[str]:
-    """What was asked, what came of it, and how sure it is."""
+    """The paragraph: what was asked, what came of it, and how sure it is."""
     asked = f"{the_log(improvement.n_episodes)} In which states would it have paid to do something else?"
     gate = improvement.gate
     if not improvement.changes or gate is None:
@@ -418,5 +406,5 @@ def _judged(gate: Gate | None) -> Markup:
 
 
 def _form(gate: Gate | None) -> Format:
-    """As many digits as mean something."""
+    """A format with as many digits as the gain's uncertainty warrants."""
     return values_like(1.0 if gate is None else max(gate.gain - gate.lower, 0.0))

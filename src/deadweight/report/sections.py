@@ -37,9 +37,8 @@ from deadweight.report.markup import (
     table,
     values_like,
 )
-from deadweight.results.estimate import MODEL_ONLY, Blend, Estimate
+from deadweight.results.estimate import MODEL_ONLY, Blend, Estimate, remarks
 from deadweight.results.evaluation import Evaluation
-from deadweight.results.flags import remarks
 
 KINDS = ("baseline", "mix", "plain", "state-based", "corrected")
 FOREST_KEY = (
@@ -266,7 +265,7 @@ def _outputs(path: PathContent, texts: dict[str, str]) -> Markup:
 
 
 def _dropped(path: PathContent) -> Markup:
-    """Every state that can be dropped, hidden until the level reaches it."""
+    """The list of states that can be dropped, each hidden until the level reaches it."""
     names = [
         element("li", label, data_entry=entry, hidden=entry > path.chosen) for label, entry in path.states
     ]
@@ -319,7 +318,7 @@ STATES_KEY = (
 
 
 def states_section(evaluation: Evaluation) -> Markup:
-    """Which states cost what: a scatter of cost against bias and a table that sorts; or why there is none."""
+    """The scatter of states by cost and bias with a table that sorts, or why there is none."""
     background = evaluation.background
     states = background.states
     if states is None and background.features is not None:
@@ -403,7 +402,7 @@ MOST_Z = 3.0
 
 
 def features_section(features: FeaturesContent) -> Markup:
-    """Where states have no labels: which steps are dropped, where actions matter, is the old policy right."""
+    """The section where states have no labels: steps dropped, gaps by feature, calibration of pi_b."""
     parts: list[Markup] = []
     if features.gaps:
         # The last column is there where the model can be asked.
@@ -432,7 +431,7 @@ def _gap_table(name: str, explained: float, pieces: list[Piece]) -> Markup:
 
 
 def _calibrated(features: FeaturesContent) -> list[Markup]:
-    """What z says, and the picture of predicted against observed shares of actions."""
+    """A sentence on z, and the calibration chart."""
     side = "above" if features.z > 0 else "below"
     so = ", which may be chance."
     if abs(features.z) > MOST_Z:
@@ -456,7 +455,7 @@ HEAVY_TAIL = 0.7
 
 
 def weights_section(evaluation: Evaluation) -> Markup:
-    """How many episodes carry the estimate, by step and in all; the distribution and numbers of weights."""
+    """Effective sample sizes by step and in all, and the distribution of the weights."""
     background, headline = evaluation.background, evaluation.headline
     weights = background.weights
     after = len(weights.reports) > 1
@@ -518,7 +517,7 @@ def _tail(report: WeightReport) -> str:
 
 
 def data_section(evaluation: Evaluation, reward: str | None = None) -> Markup:
-    """What was logged, and what each of several old policies has made of it."""
+    """The data card, and a table of the old policies where there are several."""
     card = evaluation.background.data
     pairs = [*([] if reward is None else [("Reward", visible(reward))]), *_card(card)]
     return section("data", "The data", facts(pairs), *([_old_policies(card)] if card.old_policies else []))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from deadweight._version import SCHEMA
-from deadweight.results.estimate import About, Estimate, Interval
+from deadweight.results.estimate import FLAGS, About, Estimate, Interval, remark, remarks
 from deadweight.results.evaluation import Evaluation, Verdict, headline_of
-from deadweight.results.flags import FLAGS, remark, remarks
 
 __all__ = [
     "FLAGS",

@@ -54,7 +54,7 @@ class StateWorth:
 @saved
 @dataclass(frozen=True)
 class PairStates:
-    """Where two policies differ, or one and the baseline.
+    """The states in which two policies differ, or a policy and the baseline.
 
     Attributes:
       first, second: their names.
@@ -98,7 +98,7 @@ class Differences:
         freeze_fields(self)
 
     def verdict(self, first: int, second: int | None) -> Verdict:
-        """Is a policy better than another, or (None) than the baseline? By their places."""
+        """The verdict on a policy against another, or (None) the baseline, by their places in `names`."""
         value = self.baseline_value if second is None else float(self.values[second])
         half = self.baseline_half_widths[first] if second is None else self.half_widths[first, second]
         below, above = np.broadcast_to(half, 2).tolist()
@@ -120,7 +120,7 @@ class Differences:
         return Verdict(answer, tuple(words), difference, ends, sound=not flagged)
 
     def _flagged(self, first: int, second: int | None) -> list[str]:
-        """Why nothing can be claimed; what acts as it was logged can well be compared with other policies."""
+        """Reasons why nothing can be claimed; a policy that acts as logged may be compared with others."""
         whys = [self.unsound.get(self.names[place]) for place in (first, second) if place is not None]
         return [why for why in whys if why is not None and (second is None or why != SAME)]
 
@@ -165,8 +165,8 @@ class Comparison(Result):
       >>> from deadweight.verbs.compare import compare
       >>> from deadweight.domains import deterministic_lift
       >>> lift = deterministic_lift(7)
-      >>> found = compare(lift.sample(500, seed=0), {"right": lift.pi_e, "as now": lift.pi_b}, lift.pi_b)
-      >>> found.ranking, sorted(found.may_be_best), found.recommendation
+      >>> ranked = compare(lift.sample(500, seed=0), {"right": lift.pi_e, "as now": lift.pi_b}, lift.pi_b)
+      >>> ranked.ranking, sorted(ranked.may_be_best), ranked.recommendation
       (['right', 'as now'], ['right'], 'right')
     """
 
@@ -192,12 +192,12 @@ class Comparison(Result):
 
     @property
     def baseline(self) -> str:
-        """What the policies are compared with, in words."""
+        """The name of what the policies are compared with, in words."""
         return self.differences.baseline
 
     @property
     def baseline_value(self) -> float:
-        """Its value."""
+        """The value of the baseline."""
         return self.differences.baseline_value
 
     def __getitem__(self, name: str) -> Evaluation:
@@ -211,7 +211,7 @@ class Comparison(Result):
         return len(self.evaluations)
 
     def difference(self, first: str, second: str = BASELINE) -> Verdict:
-        """Is the first policy better than the second, or than the baseline?
+        """The verdict on the first policy against the second, or against the baseline.
 
         The interval of a difference from the baseline holds together with those of all other policies, that
         of two policies together with those of all other pairs.
@@ -386,13 +386,13 @@ class CutBounds(Result):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """From the lower end of the interval in the worst case to the upper end in the best."""
+        """The ends: the lower one of the interval in the worst case, the upper one in the best."""
         low, high = self.lowest.headline.interval, self.highest.headline.interval
         return (low or (float("-inf"), 0.0))[0], (high or (0.0, float("inf")))[1]
 
     @property
     def shift(self) -> float:
-        """By how much the average of the log depends on what was cut off; 0 against a number."""
+        """The range of the log's average over what was cut off; 0 against a number."""
         return self.highest.baseline_value - self.lowest.baseline_value
 
     @property
@@ -411,7 +411,7 @@ class CutBounds(Result):
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """What this means, in words."""
+        """Two sentences on what this means."""
         (low, high), (lower, upper) = self.value, self.difference
         said = (
             f"{self.n_cut:,} of {self.n_episodes:,} episodes were cut. If each of them would have earned "

@@ -40,8 +40,8 @@ class Verdict(Result):
       >>> from deadweight.domains import deterministic_lift
       >>> from deadweight.verbs.estimate import evaluate
       >>> lift = deterministic_lift(7)
-      >>> found = evaluate(lift.sample(1000), lift.pi_e, lift.pi_b, ["BEHAVIOUR", "WIS"]).verdict
-      >>> found.answer, found.difference > 0, len(found.reasons)
+      >>> verdict = evaluate(lift.sample(1000), lift.pi_e, lift.pi_b, ["BEHAVIOUR", "WIS"]).verdict
+      >>> verdict.answer, verdict.difference > 0, len(verdict.reasons)
       ('better', True, 2)
     """
 
@@ -152,7 +152,7 @@ class Evaluation(Result):
 
     @property
     def baseline_name(self) -> str:
-        """What the verdict compares with, in words: the old policy, or a baseline that was given."""
+        """The name of what the verdict compares with: the old policy, or a baseline that was given."""
         return "old policy" if isinstance(self.baseline, Estimate) else "baseline"
 
     def report(
@@ -195,7 +195,7 @@ class Evaluation(Result):
         return frame(rows, library=library)
 
     def plot(self) -> Any:
-        """All estimates with their intervals as a matplotlib figure, the headline in another colour."""
+        """The estimates with their intervals as a matplotlib figure, the headline in another colour."""
         return forest(list(self.estimates.values()), self.headline.name, self.baseline_value)
 
     def _repr_html_(self) -> str:

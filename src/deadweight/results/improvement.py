@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -28,7 +28,7 @@ HEADINGS = ("state", "do", "instead of", "worth, each visit", "seen")
 @saved
 @dataclass(frozen=True)
 class Change:
-    """What is done in one state instead of what was done there.
+    """An action that is taken in a state instead of what was done there.
 
     Attributes:
       state: its label.
@@ -64,7 +64,7 @@ class Change:
 
     @property
     def instead_of(self) -> str:
-        """What was done, the most frequent first."""
+        """The actions that were taken and their shares, the most frequent first."""
         others = sorted(
             ((share, str(action)) for action, share in self.old.items() if action != self.new), reverse=True
         )
@@ -96,7 +96,7 @@ MOST_APART = 3.0
 @saved
 @dataclass(frozen=True)
 class Gate:
-    """How the changes did on episodes that they were not learnt from.
+    """The gain of the changes on episodes that they were not learnt from.
 
     Attributes:
       kind: "halves": learnt on one half and judged on the other, both ways and several times; "strict": the
@@ -235,11 +235,11 @@ class Improvement(Result):
                     fix=f"Changed: {first_few(changes) or 'nothing'}.",
                 )
             probs[rows.index(state)] = [changes[state].old.get(action, 0.0) for action in columns]
-        return PolicyTable(probs, self.table.states, self.table.actions, self.table.trained_on).policy
+        return replace(self.table, probs=probs).policy
 
     @property
     def interval_about(self) -> str:
-        """Whose gain `interval` is of."""
+        """The policy whose gain `interval` is of, in words."""
         kind = "none" if self.gate is None or self.answer != "improved" else self.gate.kind
         if kind != "none":
             return "the policy that is shipped"

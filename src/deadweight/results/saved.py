@@ -1,4 +1,4 @@
-"""What all results share: parts that are there only if they were asked for, and JSON files, written and read.
+"""The base of all results: parts that are there only if they were asked for, and files in JSON.
 
 A result is computed when it is made. A part that takes a pass of its own over the log, and that nobody
 asked for, is not in it; reading it raises `NotAsked`, which says how to ask.
@@ -107,7 +107,7 @@ def json_label(label: Any) -> Any:
 T = TypeVar("T", bound=type)
 DTYPES = {"f": "float64", "i": "int64", "u": "int64", "b": "bool", "O": "object"}
 UNFIT = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError)
-"""What a result raises whose fields were changed in its file."""
+"""The exceptions of a result whose fields were changed in its file."""
 LONGEST_REASON = 200
 _KINDS: dict[str, type] = {}
 
@@ -204,35 +204,43 @@ def _fields(thing: Any) -> dict[str, Any]:
 
 
 def _encoded(value: Any) -> Any:
-    if value is None or isinstance(value, bool | str):
-        return value
+    """The value as JSON has it, see `_decoded`."""
     if isinstance(value, np.generic):
-        return _encoded(value.item())
-    if isinstance(value, int):
-        return int(value)
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else {"$float": repr(float(value))}
-    if isinstance(value, list):
-        return [_encoded(item) for item in value]
-    if isinstance(value, tuple):
-        return {"$tuple": [_encoded(item) for item in value]}
-    if isinstance(value, np.ndarray):
-        items = [_encoded(item) for item in value.ravel().tolist()]
-        return {"$array": DTYPES.get(value.dtype.kind, "object"), "shape": list(value.shape), "values": items}
-    if isinstance(value, Mapping):
-        if all(isinstance(key, str) and not key.startswith("$") for key in value):
-            return {key: _encoded(item) for key, item in value.items()}
-        return {"$dict": [[_encoded(key), _encoded(item)] for key, item in value.items()]}
-    if isinstance(value, datetime.datetime):
-        return {"$datetime": value.isoformat()}
-    if isinstance(value, datetime.date):
-        return {"$date": value.isoformat()}
+        value = value.item()
+    encode = next((encode for kinds, encode in _ENCODERS if isinstance(value, kinds)), None)
+    if encode is not None:
+        return encode(value)
     if _KINDS.get(type(value).__name__) is type(value):
         return {"$type": type(value).__name__, "fields": _fields(value)}
     raise OutputError(
         f"A result with a {type(value).__name__} in it ({value!r:.60}) cannot be saved as JSON.",
         fix="Use labels that are text, numbers, dates, or tuples of these.",
     )
+
+
+def _encoded_array(array: Any) -> dict[str, Any]:
+    items = [_encoded(item) for item in array.ravel().tolist()]
+    return {"$array": DTYPES.get(array.dtype.kind, "object"), "shape": list(array.shape), "values": items}
+
+
+def _encoded_mapping(entries: Mapping[Any, Any]) -> dict[str, Any]:
+    if all(isinstance(key, str) and not key.startswith("$") for key in entries):
+        return {key: _encoded(item) for key, item in entries.items()}
+    return {"$dict": [[_encoded(key), _encoded(item)] for key, item in entries.items()]}
+
+
+# By kind of value, of which the first that fits counts: a bool is an int, and a datetime a date.
+_ENCODERS: tuple[tuple[type | tuple[type, ...], Callable[[Any], Any]], ...] = (
+    ((type(None), bool, str), lambda value: value),
+    (int, int),
+    (float, lambda number: float(number) if math.isfinite(number) else {"$float": repr(float(number))}),
+    (list, lambda items: [_encoded(item) for item in items]),
+    (tuple, lambda items: {"$tuple": [_encoded(item) for item in items]}),
+    (np.ndarray, _encoded_array),
+    (Mapping, _encoded_mapping),
+    (datetime.datetime, lambda moment: {"$datetime": moment.isoformat()}),
+    (datetime.date, lambda day: {"$date": day.isoformat()}),
+)
 
 
 def _decoded(value: Any) -> Any:

@@ -63,7 +63,7 @@ def new_figure(what: str, width: float, height: float) -> Any:
 def forest(
     estimates: Sequence[Estimate], headline: str, baseline: float | None, names: Sequence[str] | None = None
 ) -> Any:
-    """Every estimate with its interval, the first at the top; the thick part is the sampling error.
+    """A figure of estimates with their intervals, the first at the top; the thick part is sampling error.
 
     `names` are what the lines are called, where that is not the estimators' names.
     """
@@ -103,9 +103,6 @@ def frame(rows: list[dict[str, Any]], columns: Sequence[str] = (), library: str 
       columns: are there even if there is no row; by default they are those of the rows.
       library: "pandas", "polars" or "pyarrow". None takes the one of the first two that the program has
         imported, else pandas if it is installed, else pyarrow.
-
-    >>> frame([{"a": 1}], library="pyarrow").column_names
-    ['a']
     """
     if library is not None and library not in LIBRARIES:
         raise OptionError(

@@ -28,8 +28,8 @@ from deadweight.results.comparison import (
     PairStates,
     quoted,
 )
+from deadweight.results.estimate import GRAVE, remark
 from deadweight.results.evaluation import Evaluation
-from deadweight.results.flags import GRAVE, remark
 from deadweight.sums.reduction import learnt_here
 from deadweight.verbs.contenders import (
     Behaviours,

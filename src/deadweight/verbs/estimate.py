@@ -28,9 +28,8 @@ from deadweight.negligible.rules import automatic_paths, chooser_of, resolved
 from deadweight.question.asked import read_options
 from deadweight.question.drops import NOTHING_DROPPED, Drop
 from deadweight.question.question import Policy, Question, ask, opened
-from deadweight.results.estimate import Estimate, Interval
+from deadweight.results.estimate import FLAGS, Estimate, Interval
 from deadweight.results.evaluation import Evaluation, headline_of
-from deadweight.results.flags import FLAGS
 from deadweight.results.saved import ABSENT
 from deadweight.sums.reduction import learnt_here
 from deadweight.tools.progress import LOGGER

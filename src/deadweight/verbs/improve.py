@@ -21,7 +21,7 @@ from deadweight.log.policies import TabularPolicy
 from deadweight.question.asked import Options, read_options
 from deadweight.question.question import Policy, Question, ask, ask_pair, opened
 from deadweight.question.understanding import one_behaviour
-from deadweight.results.flags import FLAGS, WITHHOLDING, advice
+from deadweight.results.estimate import FLAGS, WITHHOLDING, advice
 from deadweight.results.improvement import Change, Gate, Improvement, PolicyTable
 from deadweight.results.saved import ABSENT
 from deadweight.sums.pairs import PolicyPair

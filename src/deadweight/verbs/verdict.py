@@ -14,9 +14,18 @@ from dataclasses import replace
 
 from deadweight.answers.candidates import CROSS_FITTED, WITHOUT_MODEL, WORDS
 from deadweight.answers.student_t import t_error
-from deadweight.results.estimate import Blend, Estimate
+from deadweight.results.estimate import (
+    FIRST,
+    GRAVE,
+    LEADING,
+    WITHHOLDING,
+    Blend,
+    Estimate,
+    advice,
+    doubts_of,
+    remark,
+)
 from deadweight.results.evaluation import Verdict, headline_of
-from deadweight.results.flags import FIRST, GRAVE, LEADING, WITHHOLDING, advice, doubts_of, remark
 from deadweight.tools import thresholds
 from deadweight.tools.arithmetic import two_digits
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from deadweight._version import __version__
-from deadweight.cli.output import out_json, print_table, say, tell, tell_words
+from deadweight.cli.process import out_json, print_table, say, tell, tell_words
 from deadweight.errors import MissingExtra, OptionError, did_you_mean
 from deadweight.sums.kernel import in_use
 from deadweight.tools.files import write_text, writing

@@ -1,17 +1,22 @@
-"""Everything that a command says, and how it ends: results go to standard output, all else to standard error.
+"""The process of a command: how it runs and is stopped, everything that it says, and its exit code.
 
-Text is made safe for a terminal on its way (`deadweight.errors`), so that no command has to think of it. A
-reader that has seen enough does not end the work: the exit code is still that of the command. Tables are no
-wider than the terminal, and nothing is cut off: what does not fit is folded, where a column is text, or goes
-into a second table below that begins with the same column, since a number without its end, or a table without
-its numbers, is worse than a long one. Piped, they are as wide as they need to be.
+Results go to standard output, all else to standard error. Text is made safe for a terminal on its way
+(`deadweight.errors`), so that no command has to think of it. A reader that has seen enough does not end the
+work: the exit code is still that of the command. Tables are no wider than the terminal, and nothing is cut
+off: what does not fit is folded, where a column is text, or goes into a second table below that begins with
+the same column, since a number without its end, or a table without its numbers, is worse than a long one.
+Piped, they are as wide as they need to be.
 
 Exit codes 1 and 4 are answers: the doctor found errors, or a gate is closed. An exception becomes one message
-and never one of these: a user's mistake is 2; a defect of deadweight is 3, with what to report.
+and never one of these: a user's mistake is 2; a defect of deadweight is 3, with what to report. A signal that
+stops a command leaves nothing temporary behind, and the process ends by that signal: a shell then stops its
+loop too, and a scheduler knows that the work is not done. A library must do nothing of this behind a
+program's back, so only the command does.
 """
 
 from __future__ import annotations
 
+import _thread
 import errno
 import json
 import math
@@ -21,21 +26,24 @@ import shutil
 import signal
 import sys
 import textwrap
+import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import Any, NoReturn
 
 from deadweight._version import SCHEMA, __version__
-from deadweight.cli import BY_SIGNAL, Stopped
-from deadweight.errors import DeadweightError, OutputError, TooLarge, printable
+from deadweight.errors import DeadweightError, OptionError, OutputError, TooLarge, printable
+from deadweight.tools.files import remove_all, sweep
 
 NAME = "deadweight"
 COMMANDS = ("Run: ", "See: ")
-"""What a line begins with that is to be pasted."""
+"""Beginnings of lines that are to be pasted."""
 GAP = "  "
 # Text is folded to no less than this: below, it would be a pile of single words.
 NARROWEST = 20
@@ -47,6 +55,108 @@ NO_ANSWER = 4
 USAGE = "DW910"
 INTERNAL = "DW999"
 TRACEBACK = "DEADWEIGHT_TRACEBACK"
+# As shells tell that a signal ended a command.
+BY_SIGNAL = 128
+NUMBERS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+UNTOUCHED = (signal.SIG_DFL, signal.default_int_handler)
+# Seconds to let go of workers and of unfinished files; a thread may be waiting for a disk that is gone.
+PATIENCE = 5.0
+
+
+def main() -> None:
+    """Run the command line and exit with its code; see `run`. A signal that stops it ends the process."""
+    sys.exit(ended_by_signals(lambda: run(sys.argv[1:])))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command; the exit code.
+
+    0: done; 1: the doctor found errors, or a gate is closed; 2: bad usage or input, one message; 3: a defect
+    of deadweight; 4: a gate is closed since nobody can tell. Whatever happens there is no traceback.
+    """
+    as_json = "--json" in arguments
+    with outlets() as output:
+        try:
+            from deadweight.cli.app import app
+
+            _refuse_unwritable(arguments)
+            # Never in its own mode: typer would exit with 1 on an interrupt, or when a pipe is closed.
+            result = app(list(arguments), prog_name=program(), standalone_mode=False)
+            code = result if isinstance(result, int) else 0
+        except BaseException as error:
+            code = failed(error, as_json)
+        output.flush()
+        if output.is_full:
+            reason = output.problem.strerror if output.problem else ""
+            lost = OutputError(
+                f"Standard output could not be written: {reason}.", fix="Make room, or write elsewhere."
+            )
+            code = refuse(lost, as_json=False)
+    return code
+
+
+def _refuse_unwritable(arguments: Sequence[str]) -> None:
+    """Refuse characters that no file name and no label can have: half of a surrogate pair."""
+    for argument in arguments:
+        try:
+            os.fsencode(argument)
+        except UnicodeEncodeError:
+            raise OptionError(
+                f"An argument has a character that cannot be written: {argument!r}.", fix="Type it anew."
+            ) from None
+
+
+class Stopped(BaseException):
+    """A signal has come: like `KeyboardInterrupt`, which typer takes for its own, but of any signal."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def ended_by_signals(command: Callable[[], int]) -> int:
+    """The exit code of a command; where a signal stops it, this does not return.
+
+    Signals that somebody chose to ignore, as `nohup` does, stay ignored.
+    """
+    handled = NUMBERS if threading.current_thread() is threading.main_thread() else []
+    before = {number: handler for number in handled if (handler := signal.getsignal(number)) in UNTOUCHED}
+    came: list[int] = []
+
+    def stop(number: int, frame: FrameType | None) -> NoReturn:
+        # Here and not only on the way out, where a thread may have to be waited for.
+        remove_all()
+        came.append(number)
+        for each in before:  # whoever cannot wait sends another
+            signal.signal(each, signal.SIG_DFL)
+        _thread.start_new_thread(_end_later, (number,))  # without the locks of `threading`, which may be held
+        raise Stopped(number)
+
+    try:
+        try:
+            for number in before:
+                signal.signal(number, stop)
+            sweep()
+            return command()
+        finally:
+            remove_all()
+            for number, handler in before.items():
+                signal.signal(number, signal.SIG_DFL if came else handler)
+    finally:
+        if came:
+            _end(came[0])
+
+
+def _end_later(number: int) -> None:
+    time.sleep(PATIENCE)
+    remove_all()
+    _end(number)
+
+
+def _end(number: int) -> NoReturn:
+    """End this process by a signal; the first process of a container survives those that it sends itself."""
+    os.kill(os.getpid(), number)
+    os._exit(BY_SIGNAL + number)
 
 
 def program() -> str:
@@ -56,22 +166,22 @@ def program() -> str:
 
 
 def tell(text: str = "") -> None:
-    """A line of the result."""
+    """Print a line of the result."""
     sys.stdout.write(printable(text) + "\n")
 
 
 def say(text: str) -> None:
-    """A line beside the result: progress, warnings, errors."""
+    """Print a line beside the result: progress, warnings, errors."""
     sys.stderr.write(fitted(printable(text), terminal_width(sys.stderr)) + "\n")
 
 
 def tell_words(text: str) -> None:
-    """Sentences of the result: at a terminal lines end between words."""
+    """Print sentences of the result; at a terminal lines end between words."""
     sys.stdout.write(fitted(printable(text), terminal_width(sys.stdout)) + "\n")
 
 
 def tell_flags(flags: Sequence[tuple[str, Sequence[str], str]]) -> None:
-    """What flags say: each flag with the rows that have it."""
+    """Print what flags say, each with the rows that have it."""
     if flags:
         tell("\nFlags:")
     for flag, names, said in flags:
@@ -84,13 +194,7 @@ def terminal_width(stream: Any) -> int | None:
 
 
 def fitted(text: str, width: int | None) -> str:
-    r"""The text with lines that end between words; commands stay in one piece, to be pasted.
-
-    >>> print(fitted("  One sentence, indented.\n  Run: deadweight doctor log.csv", 16))
-      One sentence,
-        indented.
-      Run: deadweight doctor log.csv
-    """
+    """The text with lines that end between words; commands stay in one piece, to be pasted."""
     if width is None:
         return text
     return "\n".join(_fitted_line(line, width) for line in text.split("\n"))
@@ -112,7 +216,7 @@ def _fitted_line(line: str, width: int) -> str:
 
 
 def out_json(document: Mapping[str, Any]) -> None:
-    """The result as one JSON document, in plain ASCII; what is not finite is null."""
+    """Print the result as a JSON document in plain ASCII; what is not finite is null."""
     text = json.dumps({"schema": SCHEMA, **_plain(document)}, indent=2, allow_nan=False)
     # The one control character that JSON leaves as it is.
     sys.stdout.write(text.replace("\x7f", "\\u007f") + "\n")
@@ -201,14 +305,7 @@ def table_lines(
     left: Sequence[int] = (0,),
     width: int | None = None,
 ) -> list[str]:
-    r"""The lines of a table that is no wider than `width`.
-
-    >>> rows = [("a", "1.0", "all of it"), ("b", "22.5", "")]
-    >>> print("\n".join(table_lines(("name", "value", "words"), rows, (0, 2))))
-    name  value  words
-    a       1.0  all of it
-    b      22.5
-    """
+    """The lines of a table that is no wider than `width`."""
     from rich.cells import cell_len
 
     cells = [[printable(cell, keep="") for cell in row] for row in (headings, *rows)]
@@ -401,7 +498,7 @@ class Gate:
         return NO_ANSWER if self.answer == "cannot tell" else GATE_CLOSED
 
     def words(self, least: float = 0.0) -> str:
-        """What the gate does, for whoever reads the log of a pipeline; nothing where there is none.
+        """A sentence on what the gate does, for the log of a pipeline; empty where there is none.
 
         >>> Gate("better", False, "worse").words(0.5)
         'Gate better, by more than 0.5: closed, exit code 1.'
@@ -415,5 +512,5 @@ class Gate:
 
     @property
     def entry(self) -> dict[str, Any]:
-        """What the JSON document says of it: nothing where none was asked for."""
+        """The entry of the JSON document; empty where no gate was asked for."""
         return {} if self.asked is None else {"gate": {"asked": self.asked, "open": self.is_open}}
