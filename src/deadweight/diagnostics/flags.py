@@ -288,24 +288,28 @@ def mix_flags(answers: Answers, plan: Plan, mix: Estimate) -> list[str]:
 
 def _log_flags(answers: Answers, plan: Plan, bounds: Interval | None, misfits: bool) -> list[str]:
     """What must be known of the log, and of where the behaviour policy comes from."""
-    question = plan.question
-    flags = [] if plan.estimator.is_naive else list(question.behaviour_flags)
-    if bounds is not None and bounds.is_undetermined:
-        flags.append("undetermined")
-    if bounds is not None and not plan.estimator.is_naive:
-        if question.has_mixed_worlds:
-            flags.append("mixed-worlds")
-        copies = copies_of(answers)
-        # How many are equal by chance a model tells only if it fits the log.
-        if copies is not None and copies.found and (copies.real or not misfits):
-            flags.append("copies")
-        if question.parts.has_states and is_contradicted(question):
-            flags.append(MISCALIBRATED)
+    question, naive = plan.question, plan.estimator.is_naive
+    flags = [] if naive else list(question.behaviour_flags)
+    if bounds is not None:
+        flags += ["undetermined"] if bounds.is_undetermined else []
+        flags += [] if naive else _summed_log_flags(answers, question, misfits)
     if question.cut_early > 0:
         flags.append("truncated" if question.cut_weights is None else "cut-weighted")
-    if not plan.estimator.is_naive and _lacks_support(question):
+    if not naive and _lacks_support(question):
         flags.append("no-support")
     return flags
+
+
+def _summed_log_flags(answers: Answers, question: Question, misfits: bool) -> list[str]:
+    """Flags of the log that take sums of their own."""
+    copies = copies_of(answers)
+    # How many are equal by chance a model tells only if it fits the log.
+    marks = {
+        "mixed-worlds": question.has_mixed_worlds,
+        "copies": copies is not None and copies.found and (copies.real or not misfits),
+        MISCALIBRATED: question.parts.has_states and is_contradicted(question),
+    }
+    return [flag for flag, holds in marks.items() if holds]
 
 
 def _interval_flags(plan: Plan, bounds: Interval) -> list[str]:
