@@ -98,8 +98,8 @@ def test_timing_by_blocks_is_that_of_the_whole() -> None:
     for other in found[1:]:
         merged = merged.merge(other)
     assert merged.is_late
-    assert not merged.merge(Timing(early=True, earlier=True, some=True, shortest=1, longest=1)).is_late
-    assert not Timing(early=False, earlier=False, some=False, shortest=1, longest=2).is_late
+    assert not merged.merge(Timing(early=True, earlier=True, paid=True, shortest=1, longest=1)).is_late
+    assert not Timing(early=False, earlier=False, paid=False, shortest=1, longest=2).is_late
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,14 @@ FEW_WITHOUT_MODEL = (
     "concluded."
 )
 MORE_ALIKE = "Log more episodes, best with an old policy that acts more like the new one."
+ALONE = (
+    "Look at BLEND, which does not depend on these weights alone; or log more episodes, best with an old "
+    "policy that acts more like the new one."
+)
+PROBABILITIES = (
+    "See whether the old policy's probabilities are those that the actions were drawn with; if they are, log "
+    "more episodes."
+)
 NO_DIFFERENCE = "The log shows no difference at all: see whether what the policies differ in occurs in it."
 OTHERS_FIRST = (
     "More episodes alone would not settle it: what dropping states may cost, or the distance between "
@@ -52,8 +60,8 @@ def verdict(estimate: Estimate, baseline: Estimate | float) -> Verdict:
       >>> from deadweight.domains import deterministic_lift
       >>> from deadweight.verbs.estimate import evaluate
       >>> lift = deterministic_lift(7)
-      >>> found = evaluate(lift.sample(1000), lift.pi_e, lift.pi_b, ["BEHAVIOUR", "C-WSPDIS"], drop=[1, 3])
-      >>> verdict(found["C-WSPDIS"], found["BEHAVIOUR"]).answer
+      >>> table = evaluate(lift.sample(1000), lift.pi_e, lift.pi_b, ["BEHAVIOUR", "C-WSPDIS"], drop=[1, 3])
+      >>> verdict(table["C-WSPDIS"], table["BEHAVIOUR"]).answer
       'better'
     """
     return _doubted_by_flags(estimate, _by_numbers(estimate, baseline))
@@ -83,9 +91,9 @@ def _by_numbers(estimate: Estimate, baseline: Estimate | float) -> Verdict:
         f"{estimate.name} puts the new policy at {centre:.4g} against {value:.4g} for {name}: a difference "
         f"of {seen:+.4g}, {_range(lower, upper)} with {estimate.level:.0%} confidence ({how})."
     )
-    weak = _weakness(estimate)
+    weak, mend = _weakness(estimate)
     if weak:
-        ends, mend = (lower, upper), _mending(estimate)
+        ends = lower, upper
         return Verdict("cannot tell", (numbers, weak), centre - value, ends, sound=False, next_step=mend)
     answer = "better" if lower > slack else "worse" if upper < -slack else "cannot tell"
     reasons = [numbers]
@@ -125,20 +133,6 @@ def _next_step(answer: str, difference: float, half: float, fixed: float, n: int
     return (
         f"About {two_digits(int(needed)):,} episodes of the same kind would settle it, if the difference is "
         "what it seems."
-    )
-
-
-def _mending(estimate: Estimate) -> str:
-    """What to do about weights that cannot carry a verdict."""
-    few = estimate.ess is not None and estimate.ess < thresholds.FEW_EPISODES
-    if few or "low-ess-undropped" in estimate.flags or "all-dropped" in estimate.flags:
-        return (
-            "Look at BLEND, which does not depend on these weights alone; or log more episodes, best with an "
-            "old policy that acts more like the new one."
-        )
-    return (
-        "See whether the old policy's probabilities are those that the actions were drawn with; if they are, "
-        "log more episodes."
     )
 
 
@@ -277,9 +271,9 @@ def _doubted_by_flags(estimate: Estimate, judged: Verdict) -> Verdict:
     done = (*withheld, OF_BLEND) if estimate.blend is not None else withheld
     new = [flag for flag in flags if flag not in done and said[flag] not in judged.reasons]
     grave = [said[flag] for flag in new if flag in LEADING]
-    others = [said[flag] for flag in new if flag not in LEADING]
-    kept, last = (judged.reasons, ()) if judged.sound else (judged.reasons[:-1], judged.reasons[-1:])
-    reasons = (*grave, *kept, *others, *last)
+    rest = [said[flag] for flag in new if flag not in LEADING]
+    place = len(judged.reasons) - (not judged.sound)
+    reasons = (*grave, *judged.reasons[:place], *rest, *judged.reasons[place:])
     closing = tuple(flag for flag in GRAVE if flag in flags)
     if withheld:
         reasons, step = (*reasons, *(said[flag] for flag in reversed(withheld))), advice(withheld[0])
@@ -357,7 +351,7 @@ def contradicts(other: Estimate, headline: Estimate) -> bool:
     """
     if other is headline or other.interval is None or headline.interval is None:
         return False
-    if not other.about.product or _weakness(other):
+    if not other.about.product or _weakness(other)[0]:
         return False
     return other.interval[0] > headline.interval[1] or other.interval[1] < headline.interval[0]
 
@@ -369,18 +363,21 @@ def _range(lower: float, upper: float) -> str:
     return "which could be anything" if lower == -upper else f"from {lower:+.4g} to {upper:+.4g}"
 
 
-def _weakness(estimate: Estimate) -> str:
-    """Why the weights cannot carry a verdict; empty where they can."""
+def _weakness(estimate: Estimate) -> tuple[str, str]:
+    """Why the weights cannot carry a verdict, and what to do about it; empty where they can."""
+    flags = estimate.flags
+    mend = ALONE if "all-dropped" in flags else PROBABILITIES
     if estimate.ess is not None and estimate.ess < thresholds.FEW_EPISODES:
-        return f"Only {estimate.ess:.1f} of {estimate.n_episodes:,} episodes effectively carry the weights."
-    if "low-ess-undropped" in estimate.flags:
-        return remark("low-ess-undropped", estimate.about)
-    if "all-dropped" in estimate.flags and (estimate.bounds is None or estimate.bounds.disagreement is None):
-        return "Nearly every step is dropped, and there is no other estimate to check the model by."
+        few = f"Only {estimate.ess:.1f} of {estimate.n_episodes:,} episodes effectively carry the weights."
+        return few, ALONE
+    if "low-ess-undropped" in flags:
+        return remark("low-ess-undropped", estimate.about), ALONE
+    if "all-dropped" in flags and (estimate.bounds is None or estimate.bounds.disagreement is None):
+        return "Nearly every step is dropped, and there is no other estimate to check the model by.", mend
     z = estimate.mean_weight_z
     if z is not None and not abs(z) <= thresholds.FAR_FROM_ONE:
-        return f"Weights must average 1, and these are {z:+.1f} standard errors away from it."
-    return ""
+        return f"Weights must average 1, and these are {z:+.1f} standard errors away from it.", mend
+    return "", ""
 
 
 def _difference(
