@@ -72,29 +72,19 @@ class Level:
 @saved
 @dataclass(frozen=True)
 class PathContent:
-    """Levels, and the states in the order in which they are dropped.
+    """Levels, and the states in the order in which they are dropped."""
 
-    Attributes:
-      name: the estimator.
-      levels: from nothing dropped to all that may be.
-      chosen: the level of the automatic choice.
-      states: (label, level at which it is first dropped), at most `MOST_STATES` of them.
-      n_episodes: size of the log.
-      confidence: level of the intervals.
-      of_steps: single steps are dropped, which have no labels, and `n_dropped` counts those.
-    """
-
-    name: str
-    levels: list[Level]
-    chosen: int
-    states: list[tuple[str, int]]
+    name: str  # the estimator
+    levels: list[Level]  # from nothing dropped to all that may be
+    chosen: int  # the level of the automatic choice
+    states: list[tuple[str, int]]  # (label, level at which it is first dropped), at most `MOST_STATES`
     n_episodes: int
-    confidence: float
-    of_steps: bool = False
+    confidence: float  # level of the intervals
+    of_steps: bool = False  # single steps are dropped, which have no labels, and `n_dropped` counts those
 
     @property
     def dropped_things(self) -> str:
-        """What is dropped, in a word."""
+        """The word for what is dropped."""
         return "steps" if self.of_steps else "states"
 
     def is_model_only(self, k: int) -> bool:
@@ -204,27 +194,20 @@ class Piece:
 @saved
 @dataclass(frozen=True)
 class FeaturesContent:
-    """What is known of features.
+    """The automatic drop of steps by their features, and how the gap depends on these.
 
-    Attributes:
-      names: of all features.
-      dropped: share of the steps that the automatic rule drops.
-      advantage: share of the advantage of pi_e that lies in them, in absolute size.
-      words: clauses that describe them, of which one holds; empty for all or none.
-      said, accuracy: share of the steps that the words describe, and for which they are right.
-      gaps: the most telling features, each with how much of the gap's variance it explains and its pieces.
-      z: the mean of ratios less 1, in standard errors.
-      calibration: action, steps, predicted and observed share, standard error, by tenths of the steps.
+    The entries of `calibration` are action, steps, predicted and observed share, standard error, by tenths
+    of the steps.
     """
 
-    names: list[str]
-    dropped: float
-    advantage: float
-    words: list[str]
-    said: float
-    accuracy: float
-    gaps: list[tuple[str, float, list[Piece]]]
-    z: float
+    names: list[str]  # of all features
+    dropped: float  # share of the steps that the automatic rule drops
+    advantage: float  # share of the advantage of pi_e that lies in them, in absolute size
+    words: list[str]  # clauses that describe them, of which one holds; empty for all or none
+    said: float  # share of the steps that the words describe
+    accuracy: float  # share of the steps for which they are right
+    gaps: list[tuple[str, float, list[Piece]]]  # most telling features, with the share of variance explained
+    z: float  # the mean of ratios less 1, in standard errors
     calibration: list[tuple[str, int, float, float, float]]
 
     def __str__(self) -> str:
@@ -245,7 +228,7 @@ class FeaturesContent:
 
 
 def features_content(question: Question) -> FeaturesContent | None:
-    """What there is to say of a log with features and of its automatic drop; None of another log."""
+    """The content of a log with features and of its automatic drop; None for another log."""
     if question.parts.has_states or not question.has_values:
         return None
     log = question.parts[0]
@@ -329,8 +312,6 @@ def _calibration(question: Question, log: Trajectories) -> list[tuple[str, int, 
 
 
 # --- A region in words
-# A drop is one flag for each step; nobody can read that. A tree of two questions about single features
-# describes most drops well ("lactate below 2, and map at least 65"), and it says how well.
 
 DEPTH = 2
 MOST_ROWS = 50_000
@@ -341,13 +322,11 @@ LEAST = 0.02
 
 @dataclass(frozen=True)
 class Region:
-    """Clauses of which one holds in the steps (empty for "all" or "none"), the share of the steps that they
-    describe, and the share for which they are right.
-    """
+    """Steps in words."""
 
-    words: tuple[str, ...]
-    share: float
-    accuracy: float
+    words: tuple[str, ...]  # clauses of which one holds; empty for "all" or "none"
+    share: float  # of the steps that they describe
+    accuracy: float  # the share for which they are right
 
 
 @dataclass(frozen=True)
@@ -363,7 +342,10 @@ _Leaf = tuple[tuple[_Split, ...], BoolArray]
 
 
 def in_words(x: FloatArray, names: Sequence[str], flags: BoolArray) -> Region:
-    """Which steps are flagged, in words about their features, (m, d).
+    """The flagged steps in words about their features, (m, d), and how well these fit.
+
+    One flag for each step nobody can read. A tree of two questions about single features describes most drops
+    well ("lactate below 2, and map at least 65").
 
     >>> x = np.array([[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]])
     >>> in_words(x, ["lactate"], x[:, 0] < 2).words

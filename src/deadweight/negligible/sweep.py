@@ -112,18 +112,16 @@ def sweep(question: Question, estimator: Estimator, levels: Levels) -> Columns |
     if len(levels) <= question.horizon or not _in_range(question):
         return None
     kind = _Weighted if estimator.is_weighted else _Plain
-    return kind(question, levels, estimator.is_corrected).columns(_Passes(question))
+    return kind(question, levels, estimator.is_corrected).columns(_passes(question))
 
 
-class _Passes:
+Passes = Callable[[Callable[[Block], Sequence[Any]]], Any]
+
+
+def _passes(question: Question) -> Passes:
     """Sums over the runs of a log; blocks are small enough for the table of runs that is made of each."""
-
-    def __init__(self, question: Question) -> None:
-        self.question = question
-        self.cells = max(1, BLOCK_CELLS // (2 * (question.horizon + 1) ** 2)) * question.horizon
-
-    def __call__(self, summarise: Callable[[Block], Sequence[Any]]) -> Any:
-        return reduce_log(self.question.parts, summarise, self.question.workers, self.cells)[0]
+    cells = max(1, BLOCK_CELLS // (2 * (question.horizon + 1) ** 2)) * question.horizon
+    return lambda summarise: reduce_log(question.parts, summarise, question.workers, cells)[0]
 
 
 class _Sweep(ABC):
@@ -143,21 +141,22 @@ class _Sweep(ABC):
         self.centre = float(total.value) / self.n
 
     def runs(self, block: Block) -> Runs:
+        """The runs of a block."""
         return Runs(block, self.weighting, self.levels, self.delta, self.gamma, self.spare)
 
     @abstractmethod
-    def columns(self, add_up: _Passes) -> Columns:
+    def columns(self, add_up: Passes) -> Columns:
         """The columns of the path."""
 
     @abstractmethod
     def rows(self, runs: Runs) -> FloatArray:
-        """(H + 1, m, C) whatever is to be summed over episodes; may use the table of the runs."""
+        """(H + 1, m, C) values that are summed over episodes; may use the table of the runs."""
 
-    @abstractmethod
     def aligned(self, sums: FloatArray) -> FloatArray:
         """Sums of a block, (..., C), as sums of the whole log, whose longest episode may be longer."""
+        return sums
 
-    def sums(self, add_up: _Passes) -> FloatArray:
+    def sums(self, add_up: Passes) -> FloatArray:
         """(K + 1, C) sums over all episodes at every level."""
         swept: _Swept = add_up(self._swept)
         sums = swept.sums()
@@ -191,9 +190,6 @@ class _Plain(_Sweep):
         v = self._values(runs) - self.centre
         return np.stack([b, b * b, lost, v, v * v], axis=2)
 
-    def aligned(self, sums: FloatArray) -> FloatArray:
-        return sums
-
     def positive(self, sums: FloatArray) -> BoolArray:
         return np.array([True, True, False, False, True])
 
@@ -201,7 +197,7 @@ class _Plain(_Sweep):
         v = runs.whole * runs.returns
         return v + runs.lost.sum(axis=2) if self.corrected else v
 
-    def columns(self, add_up: _Passes) -> Columns:
+    def columns(self, add_up: Passes) -> Columns:
         n = self.n
         b, b_squares, lost, v, v_squares = self.sums(add_up).T
         squares = v_squares - v * v / n
@@ -243,7 +239,7 @@ class _Weighted(_Sweep):
         positive[[-3, -1]] = True
         return positive
 
-    def columns(self, add_up: _Passes) -> Columns:
+    def columns(self, add_up: Passes) -> Columns:
         longest = self.horizon
         weights, lost, whole = np.split(self.sums(add_up), [longest + 1, 2 * longest + 1], axis=1)
         b, (bg, b_squares, bbg, bbgg) = weights[:, -1], whole.T

@@ -68,21 +68,13 @@ LABELS = (
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What was learnt and how it was judged, before it is said.
+    """What was learnt and how it was judged, before it is said."""
 
-    Attributes:
-      learnt: from the whole log or, in the strict form, from one half.
-      gate: how it was judged; None where there was nothing to judge.
-      refused: why nothing is changed, whatever the gate says; None where the gate decides.
-      unseen: (n,) the episodes that the policy has not seen; None where it has seen them all.
-      interval: of the gain of the policy, where there is something to judge.
-    """
-
-    learnt: Learnt
-    gate: Gate | None
-    refused: str | None = None
-    unseen: BoolArray | None = None
-    interval: tuple[float, float] = (0.0, 0.0)
+    learnt: Learnt  # from the whole log or, in the strict form, from one half
+    gate: Gate | None  # how it was judged; None where there was nothing to judge
+    refused: str | None = None  # why nothing is changed, whatever the gate says; None where the gate decides
+    unseen: BoolArray | None = None  # (n,) episodes that the policy has not seen; None where it has seen all
+    interval: tuple[float, float] = (0.0, 0.0)  # of the gain of the policy, where there is one to judge
 
     @property
     def improved(self) -> bool:

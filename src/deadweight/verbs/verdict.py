@@ -314,8 +314,8 @@ def table_verdict(
         return judged
     against = [
         name
-        for name, other in estimates.items()
-        if contradicts(other, headline) and verdict(other, baseline).answer != judged.answer
+        for name, row in estimates.items()
+        if contradicts(row, headline) and verdict(row, baseline).answer != judged.answer
     ]
     if not against:
         return judged
@@ -343,17 +343,17 @@ def _doubted(estimates: Mapping[str, Estimate], headline: Estimate, judged: Verd
     return replace(judged, reasons=(reason, *judged.reasons), next_step=doubted)
 
 
-def contradicts(other: Estimate, headline: Estimate) -> bool:
+def contradicts(row: Estimate, headline: Estimate) -> bool:
     """Whether another estimate of the same policy, itself fit to be believed, lies apart from the headline.
 
     Only estimates by products of ratios count: the naive average is no estimate of the policy, and those that
     rest on a model alone are as wrong as it is.
     """
-    if other is headline or other.interval is None or headline.interval is None:
+    if row is headline or row.interval is None or headline.interval is None:
         return False
-    if not other.about.product or _weakness(other)[0]:
+    if not row.about.product or _weakness(row)[0]:
         return False
-    return other.interval[0] > headline.interval[1] or other.interval[1] < headline.interval[0]
+    return row.interval[0] > headline.interval[1] or row.interval[1] < headline.interval[0]
 
 
 def _range(lower: float, upper: float) -> str:
