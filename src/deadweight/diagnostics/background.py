@@ -303,7 +303,7 @@ MOST_STATES = 200
 @saved
 @dataclass(frozen=True, eq=False)
 class Background:
-    """What a report shows beside the estimates and the verdict."""
+    """The part of a report beside the estimates and the verdict."""
 
     data: DataCard  # facts about the log
     weights: WeightsContent  # before and after dropping

@@ -267,7 +267,7 @@ def _telling(
 
 
 def _pieces(column: FloatArray, gaps: FloatArray, flags: BoolArray) -> tuple[float, list[Piece]]:
-    """How much of the gap's variance a feature explains, in pieces of about as many steps each."""
+    """The share of the gap's variance that a feature explains, and its pieces of equally many steps."""
     # Edges are rows of the log, so that no piece is without a step.
     edges = np.unique(np.quantile(column, np.linspace(0, 1, PIECES + 1), method="inverted_cdf"))
     piece = np.clip(np.searchsorted(edges, column, side="right") - 1, 0, max(len(edges) - 2, 0))

@@ -104,7 +104,7 @@ MOST_KEPT = 1 << 20
 
 @dataclass(frozen=True)
 class LogOrder:
-    r"""What the order of a log shows: neighbours that are alike, and returns that change.
+    r"""Signs in the order of a log: neighbours that are alike, and returns that change.
 
     Intervals take episodes as independent and of one kind. Several of one person, one after the other, are
     not independent: the influences of neighbouring episodes on DM are correlated then,

@@ -47,7 +47,7 @@ PRIOR_K, PRIOR_WEIGHT = 0.5, 10.0
 
 
 def tail_size(n: int) -> int:
-    """How many of n weights make the tail."""
+    """The number of n weights that make the tail."""
     return math.ceil(min(n / 5, 3 * math.sqrt(n)))
 
 

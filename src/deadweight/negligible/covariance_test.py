@@ -222,7 +222,7 @@ def _returns(log: Trajectories, gamma: float) -> FloatArray:
 
 
 def _reach(log: Trajectories, rho: FloatArray) -> float:
-    """How far the logarithm of a product of some of an episode's positive ratios can get from zero."""
+    """The largest absolute logarithm of a product of positive ratios of an episode."""
     logs = np.log(rho, where=rho > 0, out=np.zeros_like(rho))
     return float(np.add.reduceat(np.abs(logs), log.offsets[:-1]).max())
 
@@ -292,7 +292,7 @@ def covariance(
 
 @dataclass(frozen=True)
 class Rule:
-    """Which sets are tried, which are admissible, and what their MSE is; see `covariance`."""
+    """The options of `covariance`: which sets are tried, which are admissible, and what their MSE is."""
 
     epsilon: float = 0.01
     epsilon_s: float = 0.01

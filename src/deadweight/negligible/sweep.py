@@ -327,7 +327,7 @@ def _in_range(question: Question) -> bool:
 
 
 def _reach(weighting: Weighting, block: Block) -> list[Extent]:
-    """How far from zero the logarithm of a product of some of an episode's positive ratios can get."""
+    """The largest absolute logarithm of a product of positive ratios of each episode."""
     rho = weighting.on(block).full
     logs = np.log(rho, where=rho > 0, out=np.zeros_like(rho))
     return [Extent.of(np.abs(logs).sum(axis=1))]

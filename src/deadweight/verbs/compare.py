@@ -175,7 +175,7 @@ class _Asker:
 
 @dataclass(frozen=True, eq=False)
 class _Rival:
-    """What the policies are compared with."""
+    """The baseline of the comparison."""
 
     words: str  # what to call it
     contender: Contender
@@ -343,7 +343,7 @@ def checked_draws(level: float, resamples: Any, seed: Any) -> Draws:
 
 
 def reasons(cmp: Comparison, trained: Sequence[str], sparse: Sequence[str]) -> tuple[str, ...]:
-    """Why this is recommended, or nothing is; what may still be the best; what to beware of.
+    """Sentences: the recommendation and why, the policies that may be the best, and what to beware of.
 
     Args:
       cmp: the comparison, without reasons.

@@ -95,7 +95,7 @@ AtLevel = Callable[[float, bool], tuple[float, float]]
 
 @dataclass(frozen=True, eq=False)
 class Distance:
-    """How far a value lies from another estimate of it."""
+    """The distance of a value from another estimate of it."""
 
     value: float  # the value less the other estimate
     influence: FloatArray  # (n,) of each episode on that, centred
@@ -150,7 +150,7 @@ def contender_of(plan: Plan, estimate: Estimate, ess: float | None, sound: bool)
 
 
 def _half_widths(estimate: Estimate, level: float, known: bool) -> tuple[float, float]:
-    """Of the difference of an estimate from a number or from the mean return, as in `verbs.verdict`."""
+    """Half-widths of the difference from a number or from the mean return, as in `verbs.verdict`."""
     assert estimate.bounds is not None
     assert estimate.bounds.std_error is not None
     error = estimate.bounds.std_error
@@ -218,7 +218,7 @@ def _furthest(evaluation: Field, behaviour: Field, block: Block) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """How the largest of several differences is simulated."""
+    """The simulation of the largest of several differences."""
 
     level: float
     resamples: int
@@ -257,7 +257,7 @@ class Draws:
 
 @dataclass(frozen=True)
 class Spread:
-    """What is not known of the difference of two contenders."""
+    """The uncertainty of the difference of two contenders."""
 
     error: float  # its standard error, what was hardly seen included
     bias: float  # E, as far as it is beyond noise
@@ -334,7 +334,7 @@ class Contest:
         return _finite(factor * c * spread.error + spread.at_most + spread.allowance)
 
     def pushes_out(self, j: int, k: int, c: float) -> float:
-        """By how much j must be ahead of k for k not to be the best: noise and bias, as if independent."""
+        """The lead of j from which k is not the best: noise and bias, as if independent."""
         spread = self._spread(k, j)
         rounding = ROUNDING * max(abs(self.everyone[k].value), abs(self.everyone[j].value))
         return _finite(math.hypot(BETWEEN * c * spread.error, spread.bias) + spread.allowance) + rounding
@@ -364,7 +364,7 @@ class Contest:
         return bound, most
 
     def _distance(self, first: Contender, second: Contender, name: str) -> tuple[float, float]:
-        """How far another pair of estimates has the two values apart from ours, and its standard error."""
+        """The difference by another pair of estimates less ours, and its standard error."""
         value, rows = 0.0, np.zeros(self.n)
         for sign, each in ((1.0, first), (-1.0, second)):
             if name in each.distances:

@@ -68,7 +68,7 @@ LABELS = (
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What was learnt and how it was judged, before it is said."""
+    """A policy with how it was learnt and judged, before it is put in words."""
 
     learnt: Learnt  # from the whole log or, in the strict form, from one half
     gate: Gate | None  # how it was judged; None where there was nothing to judge
@@ -223,7 +223,7 @@ def _outcome(
 
 
 def _refusal(question: Question) -> str | None:
-    """Why no policy that is learnt from this log is to be trusted; None where nothing is found against it."""
+    """The reason not to trust any policy that is learnt from this log; None where there is none."""
     if question.has_mixed_worlds:
         return FLAGS["mixed-worlds"]
     if "propensities" in question.parts.labels.logged:
@@ -261,7 +261,7 @@ def _gate(judgement: Judgement, kind: str, level: float) -> Gate:
 
 
 def _changes(question: Question, learnt: Learnt) -> list[Change]:
-    """What is changed, the most valuable first: the gain of a visit times the visits of the state."""
+    """The changes, the most valuable first: the gain of a visit times the visits of the state."""
     pair, visits = question.pair, learnt.visits.sum(axis=1)
     actions = [plain(label) for label in pair.action_labels]
 
@@ -333,7 +333,7 @@ def _result(
 
 
 def _why(outcome: Outcome, changed: int, visited: int) -> tuple[list[str], str]:
-    """What the policy does and gains, and what to do with it."""
+    """Sentences on what the policy does and gains, and the next step."""
     gate, (low, high) = outcome.gate, outcome.interval
     assert gate is not None
     pays = "another action pays by more than the log leaves open"
@@ -364,7 +364,7 @@ def _gained(gate: Gate) -> str:
 def _why_not(
     question: Question, outcome: Outcome, recipe: Recipe, considered: int, visited: int
 ) -> tuple[list[str], str]:
-    """Why nothing is changed, and what it would take."""
+    """Sentences on why nothing is changed, and the next step."""
     gate, pair = outcome.gate, question.pair
     if not considered:
         nothing = (
@@ -397,7 +397,7 @@ def _why_not(
 
 
 def _needed(gate: Gate, n: int) -> str:
-    """How many episodes would open the gate."""
+    """A sentence on how many episodes would open the gate."""
     if not any(gate.changed):
         return (
             f"With about {two_digits(2 * n):,} episodes each half would be as large as this log, and could "
@@ -417,7 +417,7 @@ def _needed(gate: Gate, n: int) -> str:
 
 
 def _closest(learnt: Learnt, recipe: Recipe, states: Labels, actions: Labels) -> str:
-    """Which action is nearest to being taken, and how often it would have to be tried."""
+    """A sentence on the action nearest to being taken, and on how many tries that needs."""
     error, above = recipe.caution * learnt.std_error, learnt.advantage
     # An action that would have to be tried a thousand times as often is not close to anything.
     close = (above > 0) & (learnt.visits > 0) & (error <= np.sqrt(MOST_TIMES) * above)

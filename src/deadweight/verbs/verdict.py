@@ -112,7 +112,7 @@ def _untold(why: str, step: str) -> Verdict:
 
 
 def _next_step(answer: str, difference: float, half: float, fixed: float, n: int, blocked: str) -> str:
-    """What would settle the question.
+    """A sentence on what would settle the question.
 
     The part of the half-width that is `fixed` does not shrink with more episodes; where it is larger than the
     difference no number of them will do, and `blocked` says what else.
@@ -180,7 +180,7 @@ def judge(blend: Blend, baseline: float, n: int, known: bool, level: float = 0.9
 
 
 def _composition(blend: Blend) -> str:
-    """What the blend is made of, the largest share first."""
+    """The shares of the blend in words, the largest first."""
     parts = sorted(((share, name) for name, share in blend.shares.items()), reverse=True)
     named = [
         f"{share:.0%} {name} ({WORDS[name]})" for share, name in parts if share >= thresholds.SMALL_SHARE
@@ -189,7 +189,7 @@ def _composition(blend: Blend) -> str:
 
 
 def _unseen_error(blend: Blend) -> list[str]:
-    """How much of it rests on the model alone, and how wrong that may be without anybody seeing it."""
+    """The share that rests on the model alone, and the error of it that the log could not show."""
     share = blend.shares.get("DM", 0.0)
     if share < thresholds.SMALL_SHARE:
         return []
@@ -202,7 +202,7 @@ def _unseen_error(blend: Blend) -> list[str]:
 
 
 def _objection(blend: Blend) -> str:
-    """What the interval allows for most, and how much that is."""
+    """A sentence on what the interval allows for most, and how much that is."""
     allowed = f"and the interval allows {blend.contradiction:.4g} for that."
     cause = _cause(blend)
     if cause == MISSING:
@@ -223,7 +223,7 @@ def _objection(blend: Blend) -> str:
 
 
 def _cause(blend: Blend) -> str:
-    """What the interval allows for most: `MISSING` weight, a `SPARSE` log, or the name of an estimate."""
+    """The largest allowance of the interval: for `MISSING` weight, a `SPARSE` log, or an estimate by name."""
     if 0 < blend.missing >= blend.contradiction:
         return MISSING
     if blend.shared_bias >= blend.contradiction:
@@ -233,7 +233,7 @@ def _cause(blend: Blend) -> str:
 
 
 def _difference_of(blend: Blend) -> str:
-    """How far the estimate that differs most lies from the blend."""
+    """A sentence on the estimate that differs most from the blend."""
     assert blend.against is not None
     beyond = next((part.beyond for part in blend.parts if part.name == blend.against), blend.contradiction)
     return (
@@ -243,7 +243,7 @@ def _difference_of(blend: Blend) -> str:
 
 
 def _blocked(difference: float, blend: Blend) -> str:
-    """What to do where no number of episodes would do: the least that is in the way, or something to fix."""
+    """The next step where no number of episodes would do."""
     cause = _cause(blend)
     if difference == 0.0 == blend.contradiction:
         return NO_DIFFERENCE
@@ -282,7 +282,7 @@ def _doubted_by_flags(estimate: Estimate, judged: Verdict) -> Verdict:
 
 
 def _step_in_doubt(judged: Verdict, flags: Iterable[str]) -> str | None:
-    """What to do next: an answer that is in doubt does not say that the log is long enough.
+    """The next step: an answer that is in doubt does not say that the log is long enough.
 
     Where there is none, a grave doubt comes before the advice to log more.
     """
@@ -364,7 +364,7 @@ def _range(lower: float, upper: float) -> str:
 
 
 def _weakness(estimate: Estimate) -> tuple[str, str]:
-    """Why the weights cannot carry a verdict, and what to do about it; empty where they can."""
+    """The reason why weights cannot carry a verdict, and the next step; empty where they can."""
     flags = estimate.flags
     mend = ALONE if "all-dropped" in flags else PROBABILITIES
     if estimate.ess is not None and estimate.ess < thresholds.FEW_EPISODES:
