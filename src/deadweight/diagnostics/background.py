@@ -80,10 +80,7 @@ class _Sums:
 
 
 def background_sums(question: Question, drop: Drop) -> list[Summed]:
-    """The sums of the episodes, of plain weights and, where anything is dropped, of kept ones.
-
-    `drop` is that of the headline.
-    """
+    """The sums of episodes, of plain weights and, where the headline's drop drops anything, of kept ones."""
     return [_Sums(question.gamma), *map(_Sums, _weightings(question, drop))]
 
 
@@ -259,6 +256,9 @@ def conventions(question: Question, headline: Estimate, shown: str) -> list[tupl
     options, kind = question.options, headline.interval_kind
     # A blend drops nothing; what the other rows drop is shown by one of them.
     beside = "" if headline.blend is None else f"none in {headline.name}; in {PATH_OF} "
+    unseen = f"{options.unseen}: in the model they {UNSEEN[options.unseen]}"
+    if options.model is not None:
+        unseen = "follow the model that was given"
     interval = "none was asked for"
     if kind is not None:
         interval = f"{kind}, {100 * headline.level:.3g} % confidence: {INTERVALS[kind]}"
@@ -267,7 +267,7 @@ def conventions(question: Question, headline: Estimate, shown: str) -> list[tupl
         ("Discount (gamma)", f"{question.discount:g}"),
         ("Finished episodes", f"{options.finished}: they {FINISHED[options.finished]}"),
         ("Ends of episodes", _ends(question)),
-        ("Actions never logged in a state", _unseen(question)),
+        ("Actions never logged in a state", unseen),
         ("States dropped", beside + visible(shown, LONGEST_RULE)),
         ("Interval", interval),
         ("Seed of the bootstrap", str(options.seed)) if kind in RANDOM else seed,
@@ -286,12 +286,6 @@ def _ends(question: Question) -> str:
         return "none was cut; a model is solved until its values settle"
     over = "of its own" if question.model_horizon > question.horizon else "of the longest episode"
     return f"a model is solved over the {question.model_horizon:,} steps {over}"
-
-
-def _unseen(question: Question) -> str:
-    if question.options.model is not None:
-        return "follow the model that was given"
-    return f"{question.options.unseen}: in the model they {UNSEEN[question.options.unseen]}"
 
 
 # --- The background

@@ -145,18 +145,19 @@ def _level(
     k: int,
     n_dropped: int,
     confidence: float,
-    std_error: float,
-    disagreement: float,
+    error: float,
+    apart: float,
 ) -> Level:
+    """Level k, with its standard error and how far it lies from what checks it."""
     ess, options = float(path.ess[k]), question.options
-    certain = ess - 1 > ONE_EPISODE and math.isfinite(std_error)
+    certain = ess - 1 > ONE_EPISODE and math.isfinite(error)
     return Level(
         epsilon=float(path.epsilon[k]),
         n_dropped=n_dropped,
         estimate=float(path.estimate[k]),
         corrected=float(path.corrected[k]),
-        sampling_error=t_quantile(confidence, ess - 1) * std_error if certain else math.inf,
-        bias_allowance=options.bias_trust * (abs(path.bias[k]) + disagreement),
+        sampling_error=t_quantile(confidence, ess - 1) * error if certain else math.inf,
+        bias_allowance=options.bias_trust * (abs(path.bias[k]) + apart),
         bias=float(path.bias[k]),
         ess=ess,
         limits=options.return_range or Level.limits,
@@ -419,11 +420,10 @@ def _clause(splits: tuple[_Split, ...], names: Sequence[str]) -> str:
         ranges[split.feature] = (
             (low, min(high, split.threshold)) if split.below else (max(low, split.threshold), high)
         )
-    parts = []
-    for feature, (low, high) in ranges.items():
-        if low == -math.inf:
-            said = f"below {high:g}"
-        else:
-            said = f"at least {low:g}" if high == math.inf else f"from {low:g} to below {high:g}"
-        parts.append(f"{names[feature]} {said}")
-    return ", ".join(parts)
+    return ", ".join(f"{names[feature]} {_range(*ends)}" for feature, ends in ranges.items())
+
+
+def _range(low: float, high: float) -> str:
+    if low == -math.inf:
+        return f"below {high:g}"
+    return f"at least {low:g}" if high == math.inf else f"from {low:g} to below {high:g}"

@@ -30,11 +30,12 @@ from deadweight.log.labels import StateSet
 from deadweight.log.trajectories import Trajectories, step_of_rows
 from deadweight.mdp.tabular import check_gamma
 from deadweight.negligible.state_tests import warn_if_extreme
+from deadweight.negligible.sweep import in_range
 from deadweight.question.question import Policy
 from deadweight.question.understanding import one_behaviour, paired
 from deadweight.sums.blocks import Table
 from deadweight.sums.pairs import PolicyPair, quotient
-from deadweight.sums.running import SAFE_LOG, largest_log, scale
+from deadweight.sums.running import scale
 from deadweight.sums.summaries import NOTHING
 from deadweight.sums.weighting import Weighting, refuse_unsupported
 from deadweight.tools.limits import NUMBER, require
@@ -191,9 +192,9 @@ def factors(log: Trajectories, pair: PolicyPair, visits: FloatArray, gamma: floa
     row[visited] = np.arange(0, visited.size * n, n)
     key = row.take(log.states)
     key += np.repeat(np.arange(n), log.lengths)
-    rho, bound = _step_ratios(log, pair)
-    returns, values = _returns(log, gamma), np.ones(shape)
-    if bound * log.horizon <= SAFE_LOG or _reach(log, rho) <= SAFE_LOG:
+    weighting = Weighting(pair)
+    rho, returns, values = _step_ratios(log, weighting), _returns(log, gamma), np.ones(shape)
+    if in_range([log], weighting, log.horizon):
         np.multiply.at(values.ravel(), key, rho)
         zero = values == 0  # no product of positive ratios gets there
         values[zero] = 1.0
@@ -206,25 +207,18 @@ def factors(log: Trajectories, pair: PolicyPair, visits: FloatArray, gamma: floa
     return Factors(visited, np.exp2(logs - exponents), zero, returns, exponents.astype(np.int64))
 
 
-def _step_ratios(log: Trajectories, pair: PolicyPair) -> tuple[FloatArray, float]:
-    """(steps,) rho, and a bound on abs(log(rho)) over the positive ones."""
-    table = Weighting(pair).table
+def _step_ratios(log: Trajectories, weighting: Weighting) -> FloatArray:
+    """(steps,) rho."""
+    table, pair = weighting.table, weighting.pair
     if table is not None:
-        return Table(table.values.reshape(-1, pair.n_actions), by_action=True).along(log), table.log_bound
-    ratios = quotient(pair.evaluation.along(log), pair.behaviour.along(log))
-    return ratios, largest_log(ratios)
+        return Table(table.values.reshape(-1, pair.n_actions), by_action=True).along(log)
+    return quotient(pair.evaluation.along(log), pair.behaviour.along(log))
 
 
 def _returns(log: Trajectories, gamma: float) -> FloatArray:
     """(n,) discounted return of each episode."""
     rewards = log.rewards if gamma == 1.0 else log.rewards * gamma ** step_of_rows(log)
     return np.add.reduceat(rewards, log.offsets[:-1])
-
-
-def _reach(log: Trajectories, rho: FloatArray) -> float:
-    """The largest absolute logarithm of a product of positive ratios of an episode."""
-    logs = np.log(rho, where=rho > 0, out=np.zeros_like(rho))
-    return float(np.add.reduceat(np.abs(logs), log.offsets[:-1]).max())
 
 
 def _common_unit(values: FloatArray, exponents: IntArray) -> tuple[FloatArray, IntArray]:

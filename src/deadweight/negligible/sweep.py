@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from deadweight.estimators.estimator import Estimator
+from deadweight.log.trajectories import Trajectories
 from deadweight.negligible.levels import Columns, Levels
 from deadweight.question.question import Question
 from deadweight.sums.blocks import Block, Field, powers
@@ -109,7 +110,10 @@ def sweep(question: Question, estimator: Estimator, levels: Levels) -> Columns |
 
     None where level by level is better: few levels, or weights outside the range of doubles.
     """
-    if len(levels) <= question.horizon or not _in_range(question):
+    weighting = Weighting(question.pair)
+    if len(levels) <= question.horizon or not in_range(
+        question.parts, weighting, question.horizon, question.workers
+    ):
         return None
     kind = _Weighted if estimator.is_weighted else _Plain
     return kind(question, levels, estimator.is_corrected).columns(_passes(question))
@@ -317,12 +321,11 @@ class _Swept(Added):
         return bool((error > TOLERANCE * swept).any())
 
 
-def _in_range(question: Question) -> bool:
+def in_range(parts: Sequence[Trajectories], weighting: Weighting, horizon: int, workers: int = 1) -> bool:
     """Whether no product of an episode's ratios can leave the range of doubles."""
-    weighting = Weighting(question.pair)
-    if weighting.table is not None and weighting.table.log_bound * question.horizon <= SAFE_LOG:
+    if weighting.table is not None and weighting.table.log_bound * horizon <= SAFE_LOG:
         return True
-    extent: Extent = reduce_log(question.parts, partial(_reach, weighting), question.workers)[0]
+    extent: Extent = reduce_log(parts, partial(_reach, weighting), workers)[0]
     return extent.highest <= SAFE_LOG
 
 
