@@ -7,7 +7,7 @@ that take sums of their own, or a standard error, are there only if an interval 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,22 +59,14 @@ def weight_flags(answers: Answers, plan: Plan) -> list[str]:
     flags = _flags_of(answers, plan.weighting, plan.drop)
     if plan.estimator.scheme == PER_DECISION and answers.found(RewardTiming()).is_late:
         flags.append("late-reward")
-    if plan.weighting.drop is not None and undropped_size(answers) < thresholds.FEW_EPISODES:
-        flags.append("low-ess-undropped")
+    if plan.weighting.drop is not None:
+        flags += _few_undropped(answers)
     return flags
 
 
-def flags_of_full_weights(answers: Answers, shares: Mapping[str, float]) -> list[str]:
-    """Flags of a mix: those of the full weights where they have a share in it."""
-    share = sum(shares.get(name, 0.0) for name in WHOLE_WEIGHTS)
-    weighting = NOTHING_DROPPED.weighting(answers.question.pair)
-    flags = _flags_of(answers, weighting, NOTHING_DROPPED) if share >= thresholds.SMALL_SHARE else []
-    return [*flags, "low-ess-undropped"] if undropped_size(answers) < thresholds.FEW_EPISODES else flags
-
-
-def undropped_size(answers: Answers) -> float:
-    """Effective episodes with all ratios kept."""
-    return answers.size_of(NOTHING_DROPPED.weighting(answers.question.pair))
+def _few_undropped(answers: Answers) -> list[str]:
+    few = answers.size_of(NOTHING_DROPPED.weighting(answers.question.pair)) < thresholds.FEW_EPISODES
+    return ["low-ess-undropped"] if few else []
 
 
 def _flags_of(answers: Answers, weighting: Weighting, drop: Drop) -> list[str]:
@@ -191,12 +183,6 @@ def order_job(answers: Answers) -> Job | None:
     return Job([influence], summarise, keep)
 
 
-def order_flags(answers: Answers) -> list[str]:
-    """Flags of the order of the log, where it was looked at."""
-    order: LogOrder | None = answers.question.sums.get(LogOrder)
-    return [] if order is None else order.flags
-
-
 def _may_have_changed(question: Question) -> bool:
     """Whether the old policy may have acted in several ways: there are several, or it looked at more."""
     return question.made_by is not None or question.sums.get(Confounding) is not None
@@ -265,10 +251,16 @@ def mix_flags(answers: Answers, plan: Plan, mix: Estimate) -> list[str]:
     flags, shares = _log_flags(answers, plan, mix.bounds, "model-misfit" in mix.flags), mix.shares or {}
     if mix.bounds is None:
         return flags
-    unproven = [] if is_proven(plan.question) else ["model-unproven"]
-    by_model = sum(share for name, share in shares.items() if name not in WITHOUT_MODEL)
-    fitted = _flags_of_fit(plan.question) if by_model >= thresholds.HALF else []
-    return [*flags, *flags_of_full_weights(answers, shares), *unproven, *fitted, *order_flags(answers)]
+    if sum(shares.get(name, 0.0) for name in WHOLE_WEIGHTS) >= thresholds.SMALL_SHARE:
+        weighting = NOTHING_DROPPED.weighting(plan.question.pair)
+        flags += _flags_of(answers, weighting, NOTHING_DROPPED)
+    flags += _few_undropped(answers)
+    if not is_proven(plan.question):
+        flags.append("model-unproven")
+    if sum(share for name, share in shares.items() if name not in WITHOUT_MODEL) >= thresholds.HALF:
+        flags += _flags_of_fit(plan.question)
+    order: LogOrder | None = plan.question.sums.get(LogOrder)
+    return flags if order is None else [*flags, *order.flags]
 
 
 def _log_flags(answers: Answers, plan: Plan, bounds: Interval | None, misfits: bool) -> list[str]:
