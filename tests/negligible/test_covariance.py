@@ -66,7 +66,7 @@ def test_pairs_by_matrix_products_equal_two_passes(kind):
             np.bincount(log.states, minlength=5) * 1.0,
             1.0,
         )
-        table, size = parts.pairs(), parts.shape[0]
+        table, size = parts.pairs(), parts.size
         for sets in [[(s,) for s in range(size)], list(combinations(range(size), 2))]:
             exact = parts.moments(np.array(sets))
             at = tuple(np.array([(s[0], s[-1]) for s in sets]).T)

@@ -8,7 +8,7 @@ states or of steps is cut to what a page shows.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -34,7 +34,6 @@ from deadweight.results.estimate import Estimate
 from deadweight.results.saved import saved
 from deadweight.sums.blocks import Block
 from deadweight.sums.old_policies import ids_of, members_of
-from deadweight.sums.summaries import Kish
 from deadweight.sums.weighting import Weighting
 from deadweight.typing import FloatArray, IntArray
 
@@ -43,7 +42,7 @@ saved(WeightReport)
 
 @dataclass(frozen=True, eq=False)
 class Episodes:
-    """Returns and lengths of some episodes, and their smallest and largest reward."""
+    """Returns and lengths of episodes, and their smallest and largest reward."""
 
     returns: FloatArray
     lengths: IntArray
@@ -61,53 +60,33 @@ class Episodes:
 
 
 @dataclass(frozen=True, eq=False)
-class _Weights:
-    """The two sums behind a weight report, side by side."""
-
-    sums: WeightSums
-    kish: Kish
-
-    def merge(self, other: _Weights) -> _Weights:
-        """The sums of the episodes of both."""
-        return _Weights(self.sums.merge(other.sums), self.kish.merge(other.kish))
-
-
-@dataclass(frozen=True, eq=False)
 class _Sums:
     """The sums of episodes under a discount, or of weights."""
 
     of: float | Weighting
-    summarise: Callable[[Block], Any]
 
     @property
     def key(self) -> Hashable:
         return ("background", self.of)
 
+    def summarise(self, block: Block) -> Episodes | WeightSums:
+        """The sums of a block."""
+        if isinstance(self.of, Weighting):
+            return weight_sums(self.of, block)[0]
+        rewards, alive = block.paid, True if block.alive is None else block.alive
+        lowest = float(np.min(rewards, where=alive, initial=np.inf))
+        highest = float(np.max(rewards, where=alive, initial=-np.inf))
+        return Episodes(block.returns(self.of), block.lengths, lowest, highest)
+
 
 def background_sums(question: Question, drop: Drop) -> list[Summed]:
-    """The sums of the episodes, of plain weights and, where anything is dropped, of kept ones.
-
-    `drop` is that of the headline.
-    """
-    gamma = question.gamma
-    sums = [_Sums(of, partial(_weights, of)) for of in _weightings(question, drop)]
-    return [_Sums(gamma, partial(_episodes, gamma)), *sums]
+    """The sums of episodes, of plain weights and, where the headline's drop drops anything, of kept ones."""
+    return [_Sums(question.gamma), *map(_Sums, _weightings(question, drop))]
 
 
 def _weightings(question: Question, drop: Drop) -> list[Weighting]:
     kept = drop.weighting(question.pair)
     return [kept.undropped, *([] if kept.drop is None else [kept])]
-
-
-def _episodes(gamma: float, block: Block) -> Episodes:
-    rewards, alive = block.paid, True if block.alive is None else block.alive
-    lowest = float(np.min(rewards, where=alive, initial=np.inf))
-    highest = float(np.max(rewards, where=alive, initial=-np.inf))
-    return Episodes(block.returns(gamma), block.lengths, lowest, highest)
-
-
-def _weights(weighting: Weighting, block: Block) -> _Weights:
-    return _Weights(*weight_sums(weighting, block))
 
 
 # --- Weights
@@ -119,33 +98,25 @@ MOST_STEPS = 120
 @saved
 @dataclass(frozen=True)
 class WeightsContent:
-    """Weights before and after dropping.
+    """Weights before and, where anything is dropped, after dropping: a report and a histogram of each."""
 
-    Attributes:
-      steps: step numbers, from 1, of which the reports have `ess_steps`.
-      edges: bin edges, in powers of ten of the weight of an episode.
-      reports: of all weights kept and, where something is dropped, of those that are left. Files of schema 2
-        do not have all of their fields.
-      counts: of each report, episodes in each bin.
-    """
-
-    steps: list[int]
-    edges: list[float]
-    reports: list[WeightReport]
-    counts: list[list[int]]
+    steps: list[int]  # step numbers, from 1, of which the reports have `ess_steps`
+    edges: list[float]  # bin edges, in powers of ten of the weight of an episode
+    reports: list[WeightReport]  # files of schema 2 do not have all of their fields
+    counts: list[list[int]]  # of each report, episodes in each bin
 
 
-def weights_content(question: Question, sums: dict[Weighting, _Weights]) -> WeightsContent:
+def weights_content(question: Question, sums: dict[Weighting, WeightSums]) -> WeightsContent:
     """Plain weights, and those of the drop where it drops anything."""
     horizon = question.horizon
     steps = np.unique(np.linspace(1, horizon, min(horizon, MOST_STEPS)).round().astype(np.int64))
-    powers = [side.sums.log_b / math.log(10) for side in sums.values()]
+    powers = [side.log_b / math.log(10) for side in sums.values()]
     powers = [logs[np.isfinite(logs)] for logs in powers]
     # Edges hold every positive weight, and are at least a tenth of a power apart in all.
     together = np.concatenate([*powers, [] if any(map(len, powers)) else [0.0]])
     low, high = float(together.min()), float(together.max())
     edges = np.linspace(*((low, high) if high - low >= 0.1 else (low - 0.5, high + 0.5)), BINS + 1)
-    reports = [weight_report(question, of, side.sums, side.kish) for of, side in sums.items()]
+    reports = [weight_report(question, of, side) for of, side in sums.items()]
     return WeightsContent(
         steps.tolist(),
         edges.tolist(),
@@ -160,22 +131,14 @@ def weights_content(question: Question, sums: dict[Weighting, _Weights]) -> Weig
 @saved
 @dataclass(frozen=True)
 class OldPolicyRow:
-    """One of several old policies.
+    """One of several old policies."""
 
-    Attributes:
-      id: its label.
-      episodes, share, mean_return: of the log.
-      ess: effective episodes among its own, with all weights kept.
-      drift: how the world that it met differs from that of the others, in words; empty where nothing was
-        found.
-    """
-
-    id: Any
+    id: Any  # its label
     episodes: int
     share: float
     mean_return: float
-    ess: float
-    drift: str
+    ess: float  # effective episodes among its own, with all weights kept
+    drift: str  # how the world that it met differs from that of the others, in words; empty if it does not
 
 
 def old_policy_rows(question: Question) -> tuple[OldPolicyRow, ...]:
@@ -216,32 +179,25 @@ QUARTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 class DataCard:
     """Facts about a log.
 
-    Attributes:
-      lengths, returns: minimum, quartiles and maximum over the episodes.
-      visited_states: of the `states` that log and policies know.
-      truncated_share: share of the episodes that were cut.
-      rewards: smallest and largest.
-      old_policies: where several have made the log.
-      unseen_mass: mean probability that pi_e gives, in the visited states, to actions never logged there;
-        None where pi_e is known for logged actions only, or states have no labels.
-      features: names of what describes the states; none where labels do.
+    `unseen_mass` is the mean probability that pi_e gives, in the visited states, to actions never logged
+    there; None where pi_e is known for logged actions only, or states have no labels.
     """
 
     episodes: int
     steps: int
-    lengths: list[float]
-    states: int
+    lengths: list[float]  # minimum, quartiles and maximum over the episodes
+    states: int  # those that log and policies know
     visited_states: int
     actions: int
-    truncated_share: float
-    rewards: tuple[float, float]
-    returns: list[float]
+    truncated_share: float  # of the episodes
+    rewards: tuple[float, float]  # smallest and largest
+    returns: list[float]  # as `lengths`
     mean_return: float
     unseen_mass: float | None
     behaviour_logged: bool
     evaluation_logged: bool
-    features: tuple[str, ...] = ()
-    old_policies: tuple[OldPolicyRow, ...] = ()
+    features: tuple[str, ...] = ()  # names of what describes the states; none where labels do
+    old_policies: tuple[OldPolicyRow, ...] = ()  # where several have made the log
 
 
 def data_card(question: Question, episodes: Episodes) -> DataCard:
@@ -300,6 +256,9 @@ def conventions(question: Question, headline: Estimate, shown: str) -> list[tupl
     options, kind = question.options, headline.interval_kind
     # A blend drops nothing; what the other rows drop is shown by one of them.
     beside = "" if headline.blend is None else f"none in {headline.name}; in {PATH_OF} "
+    unseen = f"{options.unseen}: in the model they {UNSEEN[options.unseen]}"
+    if options.model is not None:
+        unseen = "follow the model that was given"
     interval = "none was asked for"
     if kind is not None:
         interval = f"{kind}, {100 * headline.level:.3g} % confidence: {INTERVALS[kind]}"
@@ -308,7 +267,7 @@ def conventions(question: Question, headline: Estimate, shown: str) -> list[tupl
         ("Discount (gamma)", f"{question.discount:g}"),
         ("Finished episodes", f"{options.finished}: they {FINISHED[options.finished]}"),
         ("Ends of episodes", _ends(question)),
-        ("Actions never logged in a state", _unseen(question)),
+        ("Actions never logged in a state", unseen),
         ("States dropped", beside + visible(shown, LONGEST_RULE)),
         ("Interval", interval),
         ("Seed of the bootstrap", str(options.seed)) if kind in RANDOM else seed,
@@ -329,13 +288,7 @@ def _ends(question: Question) -> str:
     return f"a model is solved over the {question.model_horizon:,} steps {over}"
 
 
-def _unseen(question: Question) -> str:
-    if question.options.model is not None:
-        return "follow the model that was given"
-    return f"{question.options.unseen}: in the model they {UNSEEN[question.options.unseen]}"
-
-
-# --- All of it
+# --- The background
 
 CONFIDENCE = 0.95
 MOST_STATES = 200
@@ -344,29 +297,17 @@ MOST_STATES = 200
 @saved
 @dataclass(frozen=True, eq=False)
 class Background:
-    """What a report shows beside the estimates and the verdict.
+    """The part of a report beside the estimates and the verdict."""
 
-    Attributes:
-      data: facts about the log.
-      weights: before and after dropping.
-      path: an estimator at each level of dropping.
-      states: those with the highest variance cost, with labels as text.
-      without_states: why there is no path, or no list of states.
-      conventions: (what, which) of every choice that changes the numbers.
-      confidence: level of the intervals.
-      features: of a log without labels of states.
-      n_dropped: how many visited states are dropped, whether `states` has them or not.
-    """
-
-    data: DataCard
-    weights: WeightsContent
-    path: PathContent | None
-    states: StateReport | None
-    without_states: str
-    conventions: list[tuple[str, str]]
-    confidence: float
-    features: FeaturesContent | None = None
-    n_dropped: int = 0
+    data: DataCard  # facts about the log
+    weights: WeightsContent  # before and after dropping
+    path: PathContent | None  # an estimator at each level of dropping
+    states: StateReport | None  # those with the highest variance cost, with labels as text
+    without_states: str  # why there is no path, or no list of states
+    conventions: list[tuple[str, str]]  # (what, which) of every choice that changes the numbers
+    confidence: float  # level of the intervals
+    features: FeaturesContent | None = None  # of a log without labels of states
+    n_dropped: int = 0  # how many visited states are dropped, whether `states` has them or not
 
 
 def background_of(question: Question, headline: Estimate, drop: Drop) -> Background:

@@ -72,29 +72,19 @@ class Level:
 @saved
 @dataclass(frozen=True)
 class PathContent:
-    """Levels, and the states in the order in which they are dropped.
+    """Levels, and the states in the order in which they are dropped."""
 
-    Attributes:
-      name: the estimator.
-      levels: from nothing dropped to all that may be.
-      chosen: the level of the automatic choice.
-      states: (label, level at which it is first dropped), at most `MOST_STATES` of them.
-      n_episodes: size of the log.
-      confidence: level of the intervals.
-      of_steps: single steps are dropped, which have no labels, and `n_dropped` counts those.
-    """
-
-    name: str
-    levels: list[Level]
-    chosen: int
-    states: list[tuple[str, int]]
+    name: str  # the estimator
+    levels: list[Level]  # from nothing dropped to all that may be
+    chosen: int  # the level of the automatic choice
+    states: list[tuple[str, int]]  # (label, level at which it is first dropped), at most `MOST_STATES`
     n_episodes: int
-    confidence: float
-    of_steps: bool = False
+    confidence: float  # level of the intervals
+    of_steps: bool = False  # single steps are dropped, which have no labels, and `n_dropped` counts those
 
     @property
     def dropped_things(self) -> str:
-        """What is dropped, in a word."""
+        """The word for what is dropped."""
         return "steps" if self.of_steps else "states"
 
     def is_model_only(self, k: int) -> bool:
@@ -155,18 +145,19 @@ def _level(
     k: int,
     n_dropped: int,
     confidence: float,
-    std_error: float,
-    disagreement: float,
+    error: float,
+    apart: float,
 ) -> Level:
+    """Level k, with its standard error and how far it lies from what checks it."""
     ess, options = float(path.ess[k]), question.options
-    certain = ess - 1 > ONE_EPISODE and math.isfinite(std_error)
+    certain = ess - 1 > ONE_EPISODE and math.isfinite(error)
     return Level(
         epsilon=float(path.epsilon[k]),
         n_dropped=n_dropped,
         estimate=float(path.estimate[k]),
         corrected=float(path.corrected[k]),
-        sampling_error=t_quantile(confidence, ess - 1) * std_error if certain else math.inf,
-        bias_allowance=options.bias_trust * (abs(path.bias[k]) + disagreement),
+        sampling_error=t_quantile(confidence, ess - 1) * error if certain else math.inf,
+        bias_allowance=options.bias_trust * (abs(path.bias[k]) + apart),
         bias=float(path.bias[k]),
         ess=ess,
         limits=options.return_range or Level.limits,
@@ -204,27 +195,20 @@ class Piece:
 @saved
 @dataclass(frozen=True)
 class FeaturesContent:
-    """What is known of features.
+    """The automatic drop of steps by their features, and how the gap depends on these.
 
-    Attributes:
-      names: of all features.
-      dropped: share of the steps that the automatic rule drops.
-      advantage: share of the advantage of pi_e that lies in them, in absolute size.
-      words: clauses that describe them, of which one holds; empty for all or none.
-      said, accuracy: share of the steps that the words describe, and for which they are right.
-      gaps: the most telling features, each with how much of the gap's variance it explains and its pieces.
-      z: the mean of ratios less 1, in standard errors.
-      calibration: action, steps, predicted and observed share, standard error, by tenths of the steps.
+    The entries of `calibration` are action, steps, predicted and observed share, standard error, by tenths
+    of the steps.
     """
 
-    names: list[str]
-    dropped: float
-    advantage: float
-    words: list[str]
-    said: float
-    accuracy: float
-    gaps: list[tuple[str, float, list[Piece]]]
-    z: float
+    names: list[str]  # of all features
+    dropped: float  # share of the steps that the automatic rule drops
+    advantage: float  # share of the advantage of pi_e that lies in them, in absolute size
+    words: list[str]  # clauses that describe them, of which one holds; empty for all or none
+    said: float  # share of the steps that the words describe
+    accuracy: float  # share of the steps for which they are right
+    gaps: list[tuple[str, float, list[Piece]]]  # most telling features, with the share of variance explained
+    z: float  # the mean of ratios less 1, in standard errors
     calibration: list[tuple[str, int, float, float, float]]
 
     def __str__(self) -> str:
@@ -245,7 +229,7 @@ class FeaturesContent:
 
 
 def features_content(question: Question) -> FeaturesContent | None:
-    """What there is to say of a log with features and of its automatic drop; None of another log."""
+    """The content of a log with features and of its automatic drop; None for another log."""
     if question.parts.has_states or not question.has_values:
         return None
     log = question.parts[0]
@@ -284,7 +268,7 @@ def _telling(
 
 
 def _pieces(column: FloatArray, gaps: FloatArray, flags: BoolArray) -> tuple[float, list[Piece]]:
-    """How much of the gap's variance a feature explains, in pieces of about as many steps each."""
+    """The share of the gap's variance that a feature explains, and its pieces of equally many steps."""
     # Edges are rows of the log, so that no piece is without a step.
     edges = np.unique(np.quantile(column, np.linspace(0, 1, PIECES + 1), method="inverted_cdf"))
     piece = np.clip(np.searchsorted(edges, column, side="right") - 1, 0, max(len(edges) - 2, 0))
@@ -329,8 +313,6 @@ def _calibration(question: Question, log: Trajectories) -> list[tuple[str, int, 
 
 
 # --- A region in words
-# A drop is one flag for each step; nobody can read that. A tree of two questions about single features
-# describes most drops well ("lactate below 2, and map at least 65"), and it says how well.
 
 DEPTH = 2
 MOST_ROWS = 50_000
@@ -341,13 +323,11 @@ LEAST = 0.02
 
 @dataclass(frozen=True)
 class Region:
-    """Clauses of which one holds in the steps (empty for "all" or "none"), the share of the steps that they
-    describe, and the share for which they are right.
-    """
+    """Steps in words."""
 
-    words: tuple[str, ...]
-    share: float
-    accuracy: float
+    words: tuple[str, ...]  # clauses of which one holds; empty for "all" or "none"
+    share: float  # of the steps that they describe
+    accuracy: float  # the share for which they are right
 
 
 @dataclass(frozen=True)
@@ -363,7 +343,10 @@ _Leaf = tuple[tuple[_Split, ...], BoolArray]
 
 
 def in_words(x: FloatArray, names: Sequence[str], flags: BoolArray) -> Region:
-    """Which steps are flagged, in words about their features, (m, d).
+    """The flagged steps in words about their features, (m, d), and how well these fit.
+
+    One flag for each step nobody can read. A tree of two questions about single features describes most drops
+    well ("lactate below 2, and map at least 65").
 
     >>> x = np.array([[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]])
     >>> in_words(x, ["lactate"], x[:, 0] < 2).words
@@ -437,11 +420,10 @@ def _clause(splits: tuple[_Split, ...], names: Sequence[str]) -> str:
         ranges[split.feature] = (
             (low, min(high, split.threshold)) if split.below else (max(low, split.threshold), high)
         )
-    parts = []
-    for feature, (low, high) in ranges.items():
-        if low == -math.inf:
-            said = f"below {high:g}"
-        else:
-            said = f"at least {low:g}" if high == math.inf else f"from {low:g} to below {high:g}"
-        parts.append(f"{names[feature]} {said}")
-    return ", ".join(parts)
+    return ", ".join(f"{names[feature]} {_range(*ends)}" for feature, ends in ranges.items())
+
+
+def _range(low: float, high: float) -> str:
+    if low == -math.inf:
+        return f"below {high:g}"
+    return f"at least {low:g}" if high == math.inf else f"from {low:g} to below {high:g}"

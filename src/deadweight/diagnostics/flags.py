@@ -7,7 +7,7 @@ that take sums of their own, or a standard error, are there only if an interval 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,18 +29,18 @@ from deadweight.results.estimate import Estimate, Interval
 from deadweight.sums.blocks import Block, Folds
 from deadweight.sums.ends import RewardTiming
 from deadweight.sums.old_policies import Confounding
-from deadweight.sums.summaries import Pieces
+from deadweight.sums.summaries import Added, Pieces
 from deadweight.sums.weighting import Weighting
 from deadweight.tools import thresholds
 from deadweight.tools.arithmetic import divide, sums_by
 from deadweight.typing import FloatArray, IntArray
 from deadweight.values.equal_episodes import Copies, EpisodeContents
 
-# --- Weights and rewards -----------------------------------------------------------------------------------
+# --- Weights and rewards
 
 
 def watched(question: Question, plans: Iterable[Plan]) -> list[Summed]:
-    """What the flags of these plans need to be summed."""
+    """The sums that the flags of these plans need."""
     weighted = [plan for plan in plans if plan.estimator.is_product]
     summed: list[Summed] = [LargestWeights(plan.weighting, question.n) for plan in weighted]
     if question.pair.pi_b is None and question.parts.has_states:
@@ -59,22 +59,14 @@ def weight_flags(answers: Answers, plan: Plan) -> list[str]:
     flags = _flags_of(answers, plan.weighting, plan.drop)
     if plan.estimator.scheme == PER_DECISION and answers.found(RewardTiming()).is_late:
         flags.append("late-reward")
-    if plan.weighting.drop is not None and undropped_size(answers) < thresholds.FEW_EPISODES:
-        flags.append("low-ess-undropped")
+    if plan.weighting.drop is not None:
+        flags += _few_undropped(answers)
     return flags
 
 
-def flags_of_full_weights(answers: Answers, shares: Mapping[str, float]) -> list[str]:
-    """Flags of a mix: those of the full weights where they have a share in it."""
-    share = sum(shares.get(name, 0.0) for name in WHOLE_WEIGHTS)
-    weighting = NOTHING_DROPPED.weighting(answers.question.pair)
-    flags = _flags_of(answers, weighting, NOTHING_DROPPED) if share >= thresholds.SMALL_SHARE else []
-    return [*flags, "low-ess-undropped"] if undropped_size(answers) < thresholds.FEW_EPISODES else flags
-
-
-def undropped_size(answers: Answers) -> float:
-    """Effective episodes with all ratios kept."""
-    return answers.size_of(NOTHING_DROPPED.weighting(answers.question.pair))
+def _few_undropped(answers: Answers) -> list[str]:
+    few = answers.size_of(NOTHING_DROPPED.weighting(answers.question.pair)) < thresholds.FEW_EPISODES
+    return ["low-ess-undropped"] if few else []
 
 
 def _flags_of(answers: Answers, weighting: Weighting, drop: Drop) -> list[str]:
@@ -94,7 +86,7 @@ def _flags_of(answers: Answers, weighting: Weighting, drop: Drop) -> list[str]:
     return flags
 
 
-# --- The order of episodes ---------------------------------------------------------------------------------
+# --- The order of episodes
 
 # Blocks whose means are compared.
 BLOCKS = 10
@@ -104,7 +96,7 @@ MOST_KEPT = 1 << 20
 
 @dataclass(frozen=True)
 class LogOrder:
-    r"""What the order of a log shows: neighbours that are alike, and returns that change.
+    r"""Signs in the order of a log: neighbours that are alike, and returns that change.
 
     Intervals take episodes as independent and of one kind. Several of one person, one after the other, are
     not independent: the influences of neighbouring episodes on DM are correlated then,
@@ -115,20 +107,15 @@ class LogOrder:
     chance (an analysis of variance). Where the old policy may have changed on the way its returns may as
     well; influences on DM, which know what was done, take their place. If the order means nothing, there is
     nothing to be found.
-
-    Attributes:
-      correlation: of neighbours' influences on DM.
-      kept: episodes that it was found from.
-      p_value: of the comparison of consecutive blocks.
     """
 
-    correlation: float
-    kept: int
-    p_value: float
+    correlation: float  # of neighbours' influences on DM
+    kept: int  # episodes that it is taken from
+    p_value: float  # of the comparison of consecutive blocks
 
     @property
     def flags(self) -> list[str]:
-        """What must be said of it."""
+        """The flags that it raises."""
         alike = self.kept >= thresholds.FEWEST and self.correlation > thresholds.ALIKE / np.sqrt(self.kept)
         marks = {"maybe-clustered": alike, "drift": self.p_value < thresholds.DRIFT}
         return [flag for flag, holds in marks.items() if holds]
@@ -136,7 +123,7 @@ class LogOrder:
 
 @dataclass(frozen=True, eq=False)
 class ByBlock:
-    """Number, means and squared deviations of some values, by consecutive block of the log; merges."""
+    """Number, means and squared deviations of values, by consecutive block of the log; merges."""
 
     n: FloatArray  # (blocks,)
     mean: FloatArray  # (k, blocks)
@@ -144,20 +131,20 @@ class ByBlock:
 
     @classmethod
     def of(cls, block_of: IntArray, values: FloatArray) -> ByBlock:
-        """Of (k, m) values of episodes of these consecutive blocks."""
+        """The moments of (k, m) values of episodes of these consecutive blocks."""
         n = sums_by(block_of, None, BLOCKS)
         mean = divide(np.stack([sums_by(block_of, row, BLOCKS) for row in values]), n)
         apart = np.square(values - mean[:, block_of])
         return cls(n, mean, np.stack([sums_by(block_of, row, BLOCKS) for row in apart]))
 
     def merge(self, other: ByBlock) -> ByBlock:
-        """Of both together."""
+        """The moments of both together."""
         n, step = self.n + other.n, other.mean - self.mean
         mean = self.mean + divide(step * other.n, n)
         return ByBlock(n, mean, self.squares + other.squares + divide(np.square(step) * self.n * other.n, n))
 
     def p_value(self, row: int) -> float:
-        """Of the hypothesis that all blocks have one mean; 1 where nothing varies."""
+        """The p-value of the hypothesis that all blocks have one mean; 1 where nothing varies."""
         from scipy.special import fdtrc
 
         total = float(self.n.sum())
@@ -168,19 +155,15 @@ class ByBlock:
 
 
 @dataclass(frozen=True, eq=False)
-class Ordered:
-    """What is summed: influences of the first episodes with their places, and all by block; merges."""
+class Ordered(Added):
+    """The sums of the order: influences of the first episodes with their places, and all by block."""
 
     first: Pieces
     by_block: ByBlock
 
-    def merge(self, other: Ordered) -> Ordered:
-        """Of the episodes of both."""
-        return Ordered(self.first.merge(other.first), self.by_block.merge(other.by_block))
-
 
 def order_job(answers: Answers) -> Job | None:
-    """What is to be done in a second pass; None where it has been done, or there are too few episodes."""
+    """The job of a second pass; None where it has been done, or there are too few episodes."""
     question = answers.question
     if LogOrder in question.sums or question.n < thresholds.FEWEST:
         return None
@@ -200,12 +183,6 @@ def order_job(answers: Answers) -> Job | None:
     return Job([influence], summarise, keep)
 
 
-def order_flags(answers: Answers) -> list[str]:
-    """What must be said of the order of the log, where somebody has looked at it."""
-    order: LogOrder | None = answers.question.sums.get(LogOrder)
-    return [] if order is None else order.flags
-
-
 def _may_have_changed(question: Question) -> bool:
     """Whether the old policy may have acted in several ways: there are several, or it looked at more."""
     return question.made_by is not None or question.sums.get(Confounding) is not None
@@ -213,20 +190,14 @@ def _may_have_changed(question: Question) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _InOrder:
-    """The sums of a block; travels to workers.
+    """The sums of a block; travels to workers."""
 
-    Attributes:
-      first: (parts,) the number, in the whole log, of each part's first episode.
-      n: episodes of the log.
-      gamma: discount of returns.
-    """
-
-    first: IntArray
-    n: int
-    gamma: float
+    first: IntArray  # (parts,) the number, in the whole log, of each part's first episode
+    n: int  # episodes of the log
+    gamma: float  # discount of returns
 
     def __call__(self, values: FloatArray, block: Block) -> Ordered:
-        """Of (1, m) influences of a block's episodes."""
+        """The sums of (1, m) influences of a block's episodes."""
         places = self.first[block.part] + block.first + block.rows
         kept = places < MOST_KEPT
         both = np.stack([block.returns(self.gamma), values[0]])
@@ -235,18 +206,18 @@ class _InOrder:
         )
 
 
-# --- Copies of episodes ------------------------------------------------------------------------------------
+# --- Copies of episodes
 
 
 def contents_of(question: Question) -> list[EpisodeContents]:
-    """What is to be summed in a first pass; nothing where states have no labels."""
+    """The sums of a first pass; none where states have no labels."""
     if not question.can_solve_model or question.row_values is not None or question.n < 2:
         return []
     return [EpisodeContents(question.parts, question.pair.n_actions)]
 
 
 def copies_of(answers: Answers) -> Copies | None:
-    """What is found in the sums of `contents_of`; None where they were not made."""
+    """The copies in the sums of `contents_of`; None where they were not made."""
     question = answers.question
     contents = next(iter(contents_of(question)), None)
     if contents is None or contents.key not in question.sums:
@@ -255,11 +226,11 @@ def copies_of(answers: Answers) -> Copies | None:
     return question.made_once(Copies, lambda: contents.finish(sums, question.counts, habits))
 
 
-# --- Rows and mixes ----------------------------------------------------------------------------------------
+# --- Rows and mixes
 
 
 def row_flags(answers: Answers, plan: Plan, bounds: Interval | None) -> list[str]:
-    """Of an estimate with its interval, in the order of what they are about: log, weights, drop, model."""
+    """Flags of an estimate with its interval, by what they are about: log, weights, drop, model."""
     flags = _log_flags(answers, plan, bounds, answers.model_misfits)
     ess, share = answers.ess(plan), answers.dropped_share(plan)
     if ess is not None and ess < thresholds.FEW_EPISODES:
@@ -276,40 +247,50 @@ def row_flags(answers: Answers, plan: Plan, bounds: Interval | None) -> list[str
 
 
 def mix_flags(answers: Answers, plan: Plan, mix: Estimate) -> list[str]:
-    """Of a mix, beside those that it has by itself."""
+    """Flags of a mix, beside those that it has by itself."""
     flags, shares = _log_flags(answers, plan, mix.bounds, "model-misfit" in mix.flags), mix.shares or {}
     if mix.bounds is None:
         return flags
-    unproven = [] if is_proven(plan.question) else ["model-unproven"]
-    by_model = sum(share for name, share in shares.items() if name not in WITHOUT_MODEL)
-    fitted = _flags_of_fit(plan.question) if by_model >= thresholds.HALF else []
-    return [*flags, *flags_of_full_weights(answers, shares), *unproven, *fitted, *order_flags(answers)]
+    if sum(shares.get(name, 0.0) for name in WHOLE_WEIGHTS) >= thresholds.SMALL_SHARE:
+        weighting = NOTHING_DROPPED.weighting(plan.question.pair)
+        flags += _flags_of(answers, weighting, NOTHING_DROPPED)
+    flags += _few_undropped(answers)
+    if not is_proven(plan.question):
+        flags.append("model-unproven")
+    if sum(share for name, share in shares.items() if name not in WITHOUT_MODEL) >= thresholds.HALF:
+        flags += _flags_of_fit(plan.question)
+    order: LogOrder | None = plan.question.sums.get(LogOrder)
+    return flags if order is None else [*flags, *order.flags]
 
 
 def _log_flags(answers: Answers, plan: Plan, bounds: Interval | None, misfits: bool) -> list[str]:
-    """What must be known of the log, and of where the behaviour policy comes from."""
-    question = plan.question
-    flags = [] if plan.estimator.is_naive else list(question.behaviour_flags)
-    if bounds is not None and bounds.is_undetermined:
-        flags.append("undetermined")
-    if bounds is not None and not plan.estimator.is_naive:
-        if question.has_mixed_worlds:
-            flags.append("mixed-worlds")
-        copies = copies_of(answers)
-        # How many are equal by chance a model tells only if it fits the log.
-        if copies is not None and copies.found and (copies.real or not misfits):
-            flags.append("copies")
-        if question.parts.has_states and is_contradicted(question):
-            flags.append(MISCALIBRATED)
+    """Flags of the log, and of where the behaviour policy comes from."""
+    question, naive = plan.question, plan.estimator.is_naive
+    flags = [] if naive else list(question.behaviour_flags)
+    if bounds is not None:
+        flags += ["undetermined"] if bounds.is_undetermined else []
+        flags += [] if naive else _summed_log_flags(answers, question, misfits)
     if question.cut_early > 0:
         flags.append("truncated" if question.cut_weights is None else "cut-weighted")
-    if not plan.estimator.is_naive and _lacks_support(question):
+    if not naive and _lacks_support(question):
         flags.append("no-support")
     return flags
 
 
+def _summed_log_flags(answers: Answers, question: Question, misfits: bool) -> list[str]:
+    """Flags of the log that take sums of their own."""
+    copies = copies_of(answers)
+    # How many are equal by chance a model tells only if it fits the log.
+    marks = {
+        "mixed-worlds": question.has_mixed_worlds,
+        "copies": copies is not None and copies.found and (copies.real or not misfits),
+        MISCALIBRATED: question.parts.has_states and is_contradicted(question),
+    }
+    return [flag for flag, holds in marks.items() if holds]
+
+
 def _interval_flags(plan: Plan, bounds: Interval) -> list[str]:
-    """What the checks of an interval have found."""
+    """Flags of the checks of an interval."""
     if bounds.kind != "auto" or not plan.estimator.is_product or not plan.question.options.cross_check:
         return []
     if not plan.counterparts:
@@ -319,7 +300,7 @@ def _interval_flags(plan: Plan, bounds: Interval) -> list[str]:
 
 
 def _model_flags(answers: Answers, plan: Plan) -> list[str]:
-    """What must be known of the model behind an estimate."""
+    """Flags of the model behind an estimate."""
     misfit = answers.misfit(plan)
     flags = ["model-misfit"] if misfit is not None and misfit.found else []
     flags += ["confounded-model"] if plan.uses_model and is_confounded(answers) else []
@@ -327,7 +308,7 @@ def _model_flags(answers: Answers, plan: Plan) -> list[str]:
 
 
 def _flags_of_fit(question: Question) -> list[str]:
-    """What must be known of whatever rests on the fitted model."""
+    """Flags of whatever rests on the fitted model."""
     flags = ["model-unsettled"] if question.unsettled else []
     return flags if question.row_values is None else [*flags, *question.row_values.flags]
 

@@ -106,15 +106,13 @@ def _log_second_moments(
             u /= largest
             scale += np.log(largest)
     with np.errstate(divide="ignore"):
-        second: FloatArray = np.log(d0 @ u[:-1]) + scale
-    return second
+        return np.asarray(np.log(d0 @ u[:-1]) + scale)
 
 
 def _diagonal(rows: Any, u: FloatArray) -> FloatArray:
     """(X,) the product of each row with the column of the same number."""
     if isinstance(rows, np.ndarray):
-        products: FloatArray = np.einsum("xs,sx->x", rows, u)
-        return products
+        return np.asarray(np.einsum("xs,sx->x", rows, u))
     column = np.repeat(np.arange(u.shape[1]), np.diff(rows.indptr))
     return sums_by(column, rows.data * u[rows.indices, column], u.shape[1])
 
@@ -132,7 +130,7 @@ RULE_FOR = "WSPDIS"
 @saved
 @dataclass(frozen=True, eq=False)
 class StateReport:
-    """One entry for each visited state, dearest in variance first.
+    """The report of the visited states, dearest in variance first.
 
     Attributes:
       labels: what the user calls each state.
@@ -297,8 +295,7 @@ def chi_squared(pi_e: FloatArray, pi_b: FloatArray) -> FloatArray:
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = np.where(pi_e > 0, pi_e**2 / pi_b, 0.0)
-    chi2: FloatArray = terms.sum(axis=1) - 1.0
-    return chi2
+    return np.asarray(terms.sum(axis=1) - 1.0)
 
 
 def bias_contributions(question: Question, dropped: BoolArray) -> FloatArray:
@@ -306,8 +303,7 @@ def bias_contributions(question: Question, dropped: BoolArray) -> FloatArray:
     mu = np.where(dropped[:, None], question.pi_b, question.pi_e("The state report"))
     visits = None if question.settled is None else occupancy(question.model, mu, question.gamma)
     if visits is not None:
-        contributions: FloatArray = -visits * question.delta.values[0]
-        return contributions
+        return np.asarray(-visits * question.delta.values[0])
     chain: Any = average_actions(question.model.P, mu).T.tocsr()
     d = question.model.d0
     total = np.zeros_like(d)
@@ -319,21 +315,18 @@ def bias_contributions(question: Question, dropped: BoolArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class Violation:
-    """An action that pi_e takes in a visited state in which it was never logged.
-
-    `possible` says whether pi_b could have taken it: more episodes would then show it.
-    """
+    """An action that pi_e takes in a visited state in which it was never logged."""
 
     state: Any
     action: Any
     probability: float
     visits: int
-    possible: bool
+    possible: bool  # whether pi_b could have taken it: more episodes would then show it
 
 
 @dataclass(frozen=True, eq=False)
 class SupportReport:
-    """What pi_e does and the log does not show.
+    """The actions of pi_e that the log does not show.
 
     Attributes:
       violations: largest unseen probability first.

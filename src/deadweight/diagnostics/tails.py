@@ -47,7 +47,7 @@ PRIOR_K, PRIOR_WEIGHT = 0.5, 10.0
 
 
 def tail_size(n: int) -> int:
-    """How many of n weights make the tail."""
+    """The number of n weights that make the tail."""
     return math.ceil(min(n / 5, 3 * math.sqrt(n)))
 
 
@@ -65,7 +65,7 @@ def pareto_k(log_weights: FloatArray) -> float:
 
 
 def tail_shape(ordered: FloatArray) -> float:
-    """The same from the sorted logarithms of the tail and of the largest weight below it."""
+    """The shape from the sorted logarithms of the tail and of the largest weight below it."""
     if len(ordered) <= SMALLEST_TAIL or ordered[-1] == -math.inf:
         return math.nan
     tail, cut = ordered[1:], ordered[0]
@@ -105,13 +105,13 @@ class Largest:
     n: int
 
     def merge(self, other: Largest) -> Largest:
-        """Of the episodes of both."""
+        """The largest weights of both."""
         both = Largest.of(np.concatenate([self.logs, other.logs]), self.size)
         return replace(both, log_sum=float(np.logaddexp(self.log_sum, other.log_sum)), n=self.n + other.n)
 
     @classmethod
     def of(cls, logs: FloatArray, size: int) -> Largest:
-        """The largest `size` of some logarithms."""
+        """The largest `size` of (m,) logarithms."""
         kept = logs if len(logs) <= size else np.partition(logs, -size)[-size:]
         return cls(kept, size, float(np.logaddexp.reduce(logs)), len(logs))
 
@@ -135,11 +135,11 @@ class LargestWeights:
         self.key: Hashable = ("largest", weighting)
 
     def summarise(self, block: Block) -> Largest:
-        """Of a block."""
+        """The largest weights of a block."""
         return Largest.of(self.weighting.on(block).final.logs()[:, 0], self.size)
 
 
-# --- The second moment in the fitted model -----------------------------------------------------------------
+# --- The second moment in the fitted model
 
 # Visits of a pair that count as much as all other actions of its state together.
 PSEUDO_VISITS = 10.0
@@ -164,14 +164,10 @@ class Radius:
 
     where Var_s(v) is the variance of v(s') over all steps in s, whatever the action: those of a pair that was
     seen once would have none.
-
-    Attributes:
-      value: in the fitted model.
-      std_error: of the value, due to the transitions that were logged.
     """
 
-    value: float
-    std_error: float
+    value: float  # in the fitted model
+    std_error: float  # of the value, due to the transitions that were logged
 
     @property
     def is_infinite(self) -> bool:
@@ -191,7 +187,7 @@ def has_infinite_variance(question: Question, dropped: BoolArray | None = None) 
     if question.terminated < question.n or question.pair.n_states > MOST_STATES:
         return False
     key = (Radius, None if dropped is None or not dropped.any() else dropped.tobytes())
-    return question.made_once(key, lambda: any(one.is_infinite for one in radii(question, dropped)))
+    return question.made_once(key, lambda: any(radius.is_infinite for radius in radii(question, dropped)))
 
 
 def second_moment(question: Question, second: FloatArray, most: float) -> float:
@@ -260,7 +256,7 @@ class _Steps:
         return moments
 
     def surely_finite(self, d0: FloatArray) -> bool:
-        """Whether all radii are below 1, where that is found out at once: in a table of few states.
+        """Whether all radii are below 1, where one solve tells: in a table of few states.
 
         That is so if and only if (I - M) x = 1 has a solution that is nowhere negative.
         """
@@ -279,7 +275,7 @@ class _Steps:
         return bool(np.isfinite(solution).all() and (solution >= 1.0 - 1e-9).all())
 
     def std_error(self, states: FloatArray, right: FloatArray, left: FloatArray) -> float:
-        """Of the radius of some states, with its eigenvectors."""
+        """The standard error of the radius of these states, from its eigenvectors."""
         v, u = np.zeros(self.n_states + 1), np.zeros(self.n_states)
         v[states], u[states] = right, left
         ahead, steps = v[self.after], self._by_state(self.number)

@@ -43,7 +43,7 @@ from deadweight.typing import FloatArray
 
 
 def mean_weight_z(answers: Answers, weighting: Weighting) -> float | None:
-    """How many standard errors the mean of whole weights is away from 1; None where nothing can be said."""
+    """z of the mean of whole weights; None where nothing can be said."""
     question, weights = answers.question, answers.weights_of(weighting)
     if question.parts.has_states and stated_policy(question).varies:
         return None  # neither a model nor a few effective episodes tell what the old policy looked at
@@ -69,7 +69,7 @@ def has_model(question: Question, weighting: Weighting) -> bool:
 
 
 def z_by_model(question: Question, weighting: Weighting, mean: float) -> float | None:
-    """z of weights whose mean is known, see above; None where nothing can be said."""
+    """z of weights whose mean is known, by the fitted model; None where nothing can be said."""
     error = question.made_once((z_by_model, weighting), lambda: _model_error(question, weighting))
     return z_from_one(mean, error) if error < 1.0 / FAR_FROM_ONE else None
 
@@ -111,16 +111,16 @@ def is_contradicted(question: Question) -> bool:
     )
 
 
-def z_by_sample(mean: float, error: float, shape: float, one: float = 1.0) -> float | None:
+def z_by_sample(mean: float, error: float, shape: float, unit: float) -> float | None:
     """z with the standard error of the sample, where `shape`, the Pareto k of the weights, lets it stand.
 
-    `one` is 1 in the unit of mean and error.
+    `unit` is 1 in the unit of mean and error.
     """
-    light = shape < LIGHT_TAIL and error < one / FAR_FROM_ONE
-    return z_from_one(mean, error, one) if light else None
+    light = shape < LIGHT_TAIL and error < unit / FAR_FROM_ONE
+    return z_from_one(mean, error, unit) if light else None
 
 
-# --- The report --------------------------------------------------------------------------------------------
+# --- The report
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,8 +143,8 @@ class WeightReport:
     Example:
       >>> from deadweight.log.trajectories import Trajectories
       >>> log = Trajectories.from_episodes([[(0, 0, 1.0)], [(0, 1, 0.0)]])
-      >>> found = weights(log, [[0.25, 0.75]], [[0.5, 0.5]])
-      >>> found.mean, found.kept_visits, sorted(found.to_dict())[:2]
+      >>> report = weights(log, [[0.25, 0.75]], [[0.5, 0.5]])
+      >>> report.mean, report.kept_visits, sorted(report.to_dict())[:2]
       (1.0, 1.0, ['dropped_mean', 'dropped_mean_z'])
     """
 
@@ -173,22 +173,24 @@ class WeightReport:
 
 @dataclass(frozen=True, eq=False)
 class WeightSums:
-    """Per-episode logarithms of B and A, and step counts."""
+    """Logarithms of B and A by episode, counts of steps, and the effective sample size of each step."""
 
     log_b: FloatArray
     log_a: FloatArray
-    zeros: int
+    zeros: int  # steps that pi_e never takes
     dropped: int
     steps: int
+    kish: Kish
 
     def merge(self, other: WeightSums) -> WeightSums:
-        """Of the episodes of both."""
+        """The sums of the episodes of both."""
         return WeightSums(
             np.concatenate([self.log_b, other.log_b]),
             np.concatenate([self.log_a, other.log_a]),
             self.zeros + other.zeros,
             self.dropped + other.dropped,
             self.steps + other.steps,
+            self.kish.merge(other.kish),
         )
 
 
@@ -203,17 +205,17 @@ def weights(log: LogLike, pi_e: Any = None, pi_b: Any = None, drop: Any = None) 
     Example:
       >>> from deadweight.log.trajectories import Trajectories
       >>> log = Trajectories.from_episodes([[(0, 0, 1.0)], [(0, 1, 0.0)]])
-      >>> found = weights(log, [[0.25, 0.75]], [[0.5, 0.5]])
-      >>> round(found.ess, 9), round(found.largest_share, 9), found.mean
+      >>> report = weights(log, [[0.25, 0.75]], [[0.5, 0.5]])
+      >>> round(report.ess, 9), round(report.largest_share, 9), report.mean
       (1.6, 0.75, 1.0)
     """
     question = ask(log, pi_e, pi_b)
     weighting = drop_of(question, drop).weighting(question.pair)
-    sums, kish = reduce_log(question.parts, partial(weight_sums, weighting), question.workers)
-    return weight_report(question, weighting, sums, kish)
+    sums: WeightSums = reduce_log(question.parts, partial(weight_sums, weighting), question.workers)[0]
+    return weight_report(question, weighting, sums)
 
 
-def weight_report(question: Question, weighting: Weighting, sums: WeightSums, kish: Kish) -> WeightReport:
+def weight_report(question: Question, weighting: Weighting, sums: WeightSums) -> WeightReport:
     """The diagnostics of the kept ratios of a question from the sums of its log."""
     drops = weighting.drop is not None
     b_mean, b_z = _against_one(question, weighting, sums.log_b)
@@ -224,7 +226,7 @@ def weight_report(question: Question, weighting: Weighting, sums: WeightSums, ki
     return WeightReport(
         n_episodes=n,
         ess=1.0 / squares if squares > 0 else 0.0,
-        ess_steps=kish.ess,
+        ess_steps=sums.kish.ess,
         largest_share=float(shares.max()),
         mean=b_mean,
         mean_z=b_z,
@@ -238,8 +240,8 @@ def weight_report(question: Question, weighting: Weighting, sums: WeightSums, ki
     )
 
 
-def weight_sums(weighting: Weighting, block: Block) -> list[Any]:
-    """`WeightSums` and `Kish` of a block."""
+def weight_sums(weighting: Weighting, block: Block) -> list[WeightSums]:
+    """The sums of a block."""
     weighted = weighting.on(block)
     sums = WeightSums(
         weighted.final.logs()[:, 0],
@@ -247,8 +249,9 @@ def weight_sums(weighting: Weighting, block: Block) -> list[Any]:
         _zero_ratios(weighting, block),
         0 if weighted.dropped is None else int(weighted.dropped.sum()),
         int(block.lengths.sum()),
+        weighted.step_sizes("absorb"),
     )
-    return [sums, weighted.step_sizes("absorb")]
+    return [sums]
 
 
 def _dropped_part(weighting: Weighting, block: Block) -> Running:
@@ -286,7 +289,7 @@ def _shares(logs: FloatArray) -> FloatArray:
 
 
 def _against_one(question: Question, weighting: Weighting | None, logs: FloatArray) -> tuple[float, float]:
-    """Mean of some weights, and its distance from 1 in standard errors; NaN where nothing can be said."""
+    """The mean of weights, and its distance from 1 in standard errors; NaN where nothing can be said."""
     with np.errstate(over="ignore"):
         mean = float(np.exp(logs).mean())
     if weighting is not None and has_model(question, weighting):
@@ -294,6 +297,6 @@ def _against_one(question: Question, weighting: Weighting | None, logs: FloatArr
     else:
         unit = max(float(logs.max()), 0.0)  # in which no weight is too large
         values = np.exp(logs - unit)
-        moments, one = Moments.of(values), math.exp(-unit)
-        z = z_by_sample(moments.mean, moments.std_error, pareto_k(logs), one)
+        moments = Moments.of(values)
+        z = z_by_sample(moments.mean, moments.std_error, pareto_k(logs), math.exp(-unit))
     return mean, math.nan if z is None else z

@@ -17,7 +17,6 @@ where u = 1 / a, and 1 where a is zero.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import combinations, islice
@@ -31,17 +30,18 @@ from deadweight.log.labels import StateSet
 from deadweight.log.trajectories import Trajectories, step_of_rows
 from deadweight.mdp.tabular import check_gamma
 from deadweight.negligible.state_tests import warn_if_extreme
+from deadweight.negligible.sweep import in_range
 from deadweight.question.question import Policy
 from deadweight.question.understanding import one_behaviour, paired
 from deadweight.sums.blocks import Table
 from deadweight.sums.pairs import PolicyPair, quotient
-from deadweight.sums.running import SAFE_LOG, largest_log, scale
+from deadweight.sums.running import scale
 from deadweight.sums.summaries import NOTHING
 from deadweight.sums.weighting import Weighting, refuse_unsupported
 from deadweight.tools.limits import NUMBER, require
 from deadweight.typing import BoolArray, FloatArray, IntArray
 
-# Moments are found from sums; relative to the mean square this bounds what that loses.
+# Moments are taken from sums; relative to the mean square this bounds what that loses.
 ROUNDING = 1e-12
 # Equal sets differ by rounding; only what is lower by more than this counts as lower.
 TIE = 1e-12
@@ -50,7 +50,7 @@ CHUNK_CELLS = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class SetMoments:
-    """Var(X) (ddof 0) and Cov(A, X) (ddof 1) of some sets, with bounds on their rounding errors."""
+    """Var(X) (ddof 0) and Cov(A, X) (ddof 1) of C sets, with bounds on their rounding errors."""
 
     variance: FloatArray  # (C,)
     covariance: FloatArray  # (C,)
@@ -73,9 +73,9 @@ class Factors:
     exponents: IntArray | None = None  # (V, n)
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """(V, n)."""
-        return self.values.shape[0], self.values.shape[1]
+    def size(self) -> int:
+        """The number of visited states."""
+        return len(self.states)
 
     @cached_property
     def _zeros(self) -> IntArray | None:
@@ -92,7 +92,7 @@ class Factors:
         """(n,) G P as value and exponent."""
         if self.exponents is None:
             return self.returns * np.multiply.reduce(self.values, axis=0), None
-        mantissa, exponent = np.ones(self.shape[1]), self.exponents.sum(axis=0)
+        mantissa, exponent = np.ones(len(self.returns)), self.exponents.sum(axis=0)
         for row in self.values:  # a factor's value is below 2, yet the product of hundreds is not
             mantissa, extra = np.frexp(mantissa * row)
             exponent = exponent + extra
@@ -192,9 +192,9 @@ def factors(log: Trajectories, pair: PolicyPair, visits: FloatArray, gamma: floa
     row[visited] = np.arange(0, visited.size * n, n)
     key = row.take(log.states)
     key += np.repeat(np.arange(n), log.lengths)
-    rho, bound = _step_ratios(log, pair)
-    returns, values = _returns(log, gamma), np.ones(shape)
-    if bound * log.horizon <= SAFE_LOG or _reach(log, rho) <= SAFE_LOG:
+    weighting = Weighting(pair)
+    rho, returns, values = _step_ratios(log, weighting), _returns(log, gamma), np.ones(shape)
+    if in_range([log], weighting, log.horizon):
         np.multiply.at(values.ravel(), key, rho)
         zero = values == 0  # no product of positive ratios gets there
         values[zero] = 1.0
@@ -207,25 +207,18 @@ def factors(log: Trajectories, pair: PolicyPair, visits: FloatArray, gamma: floa
     return Factors(visited, np.exp2(logs - exponents), zero, returns, exponents.astype(np.int64))
 
 
-def _step_ratios(log: Trajectories, pair: PolicyPair) -> tuple[FloatArray, float]:
-    """(steps,) rho, and a bound on abs(log(rho)) over the positive ones."""
-    table = Weighting(pair).table
+def _step_ratios(log: Trajectories, weighting: Weighting) -> FloatArray:
+    """(steps,) rho."""
+    table, pair = weighting.table, weighting.pair
     if table is not None:
-        return Table(table.values.reshape(-1, pair.n_actions), by_action=True).along(log), table.log_bound
-    ratios = quotient(pair.evaluation.along(log), pair.behaviour.along(log))
-    return ratios, largest_log(ratios)
+        return Table(table.values.reshape(-1, pair.n_actions), by_action=True).along(log)
+    return quotient(pair.evaluation.along(log), pair.behaviour.along(log))
 
 
 def _returns(log: Trajectories, gamma: float) -> FloatArray:
     """(n,) discounted return of each episode."""
     rewards = log.rewards if gamma == 1.0 else log.rewards * gamma ** step_of_rows(log)
     return np.add.reduceat(rewards, log.offsets[:-1])
-
-
-def _reach(log: Trajectories, rho: FloatArray) -> float:
-    """How far the logarithm of a product of some of an episode's positive ratios can get from zero."""
-    logs = np.log(rho, where=rho > 0, out=np.zeros_like(rho))
-    return float(np.add.reduceat(np.abs(logs), log.offsets[:-1]).max())
 
 
 def _common_unit(values: FloatArray, exponents: IntArray) -> tuple[FloatArray, IntArray]:
@@ -285,32 +278,38 @@ def covariance(
     if pair.pi_b is not None and (pair.pi_b == 0).any():
         refuse_unsupported(pair, log)
     check_gamma(gamma)
-    log, rest = log.in_time(gamma)
-    states = covariance_set(log, pair, epsilon, epsilon_s, max_size, variance, signed, rest, search)
+    log, gamma = log.in_time(gamma)
+    rule = Rule(epsilon, epsilon_s, max_size, variance, signed, search)
+    states = covariance_set(log, pair, rule, gamma)
     return warn_if_extreme(states, states.evidence["visits"])
 
 
-def covariance_set(
-    log: Trajectories,
-    pair: PolicyPair,
-    epsilon: float = 0.01,
-    epsilon_s: float = 0.01,
-    max_size: int = 2,
-    variance: str = "estimator",
-    signed: bool = False,
-    gamma: float = 1.0,
-    search: str = "exhaustive",
-) -> StateSet:
-    """`covariance` with the policies in the log's index order."""
-    if variance not in ("estimator", "sample"):
-        raise OptionError(
-            f"variance must be estimator or sample; found {variance!r}.",
-            fix='For example variance="estimator".',
-        )
-    if search not in ("exhaustive", "greedy"):
-        raise OptionError(
-            f"search must be exhaustive or greedy; found {search!r}.", fix='For example search="exhaustive".'
-        )
+@dataclass(frozen=True)
+class Rule:
+    """The options of `covariance`: which sets are tried, which are admissible, and what their MSE is."""
+
+    epsilon: float = 0.01
+    epsilon_s: float = 0.01
+    max_size: int = 2
+    variance: str = "estimator"
+    signed: bool = False
+    search: str = "exhaustive"
+
+    def __post_init__(self) -> None:
+        if self.variance not in ("estimator", "sample"):
+            raise OptionError(
+                f"variance must be estimator or sample; found {self.variance!r}.",
+                fix='For example variance="estimator".',
+            )
+        if self.search not in ("exhaustive", "greedy"):
+            raise OptionError(
+                f"search must be exhaustive or greedy; found {self.search!r}.",
+                fix='For example search="exhaustive".',
+            )
+
+
+def covariance_set(log: Trajectories, pair: PolicyPair, rule: Rule, gamma: float) -> StateSet:
+    """The set of `covariance` with the policies in the log's index order, without the warning."""
     if log.n_episodes < 2:
         raise EstimationError(
             "The covariance test needs two episodes or more; found one.",
@@ -318,88 +317,67 @@ def covariance_set(
         )
     visits = np.bincount(log.states, minlength=pair.n_states).astype(np.float64)
     parts = factors(log, pair, visits, gamma)
-    rule = _Rule(epsilon, epsilon_s, signed, log.n_episodes if variance == "estimator" else 1)
-    tried = _Search(parts, rule)
-    singles = tried.up_to_two(max_size)
-    if search == "greedy":
-        tried.grow(max_size)
+    search = _Search(parts, rule)
+    singles = search.up_to_two()
+    if rule.search == "greedy":
+        search.grow()
     else:
-        tried.larger(max_size)
+        search.larger()
     mask, single = np.zeros(pair.n_states, dtype=bool), np.full(pair.n_states, np.nan)
-    mask[parts.states[list(tried.held)]] = True
+    mask[parts.states[list(search.held)]] = True
     single[parts.states] = singles
-    evidence = {"covariance": single, "visits": visits}
-    how = "heuristic: greedy beyond pairs" if search == "greedy" else "all sets tried"
-    origin = f"covariance test with epsilon={epsilon:g}, epsilon_s={epsilon_s:g}, max_size={max_size} ({how})"
-    return StateSet(mask, pair.state_labels, origin, evidence)
-
-
-@dataclass(frozen=True)
-class _Rule:
-    """Which sets are admissible, and what their MSE is."""
-
-    epsilon: float
-    epsilon_s: float
-    signed: bool
-    divisor: int
-
-    def bounds(self, moments: SetMoments) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper bound of the MSE of each set, infinite where it may be (is) inadmissible."""
-        size = np.abs(moments.covariance)
-        cov, slack = moments.covariance if self.signed else size, moments.covariance_error
-        with np.errstate(over="ignore", invalid="ignore"):
-            doubt = moments.variance_error / self.divisor + 2 * size * slack
-            mse = moments.variance / self.divisor + size * size
-            # Comparisons with NaN are false: a set whose moments overflow is inadmissible.
-            finite = mse < np.inf
-            low = np.where((cov - slack < self.epsilon) & finite, mse - doubt, np.inf)
-            high = np.where((cov + slack < self.epsilon) & finite, mse + doubt, np.inf)
-        return low, high
+    how = "heuristic: greedy beyond pairs" if rule.search == "greedy" else "all sets tried"
+    origin = (
+        f"covariance test with epsilon={rule.epsilon:g}, epsilon_s={rule.epsilon_s:g}, "
+        f"max_size={rule.max_size} ({how})"
+    )
+    return StateSet(mask, pair.state_labels, origin, {"covariance": single, "visits": visits})
 
 
 class _Search:
     """The set held, bounds of its MSE, and the sets offered one after another."""
 
-    def __init__(self, parts: Factors, rule: _Rule) -> None:
-        self.parts, self.rule = parts, rule
+    def __init__(self, parts: Factors, rule: Rule) -> None:
+        self.parts, self.rule, self.n = parts, rule, len(parts.returns)
         self.held: tuple[int, ...] = ()
-        self.low = self.high = parts.plain_variance() / rule.divisor
+        self.divisor = self.n if rule.variance == "estimator" else 1
+        self.low = self.high = parts.plain_variance() / self.divisor
 
-    def up_to_two(self, max_size: int) -> FloatArray:
+    def up_to_two(self) -> FloatArray:
         """Offer all sets of one and two states; return the covariance of every single state."""
-        size = self.parts.shape[0]
+        size = self.parts.size
         singles = np.arange(size)[:, None]
         if self.parts.exponents is not None:
             alone = self.parts.moments(singles)
-            if max_size >= 1:
-                self._offer(singles, *self.rule.bounds(alone))
-            if max_size >= 2:
+            if self.rule.max_size >= 1:
+                self._offer(singles, *self._bounds(alone))
+            if self.rule.max_size >= 2:
                 self._offer_in_chunks(2)
             return alone.covariance
         table = self.parts.pairs()
-        low, high = self.rule.bounds(table)
-        if max_size >= 1:
+        low, high = self._bounds(table)
+        if self.rule.max_size >= 1:
             self._offer(singles, low.diagonal(), high.diagonal())
-        if max_size >= 2 and size >= 2:
+        if self.rule.max_size >= 2 and size >= 2:
             sets, index = _pairs(size)
             self._offer(sets, low.take(index), high.take(index))
         return table.covariance.diagonal()
 
-    def larger(self, max_size: int) -> None:
+    def larger(self) -> None:
         """Offer all sets of three states and more."""
-        for size in range(3, min(max_size, self.parts.shape[0]) + 1):
+        for size in range(3, min(self.rule.max_size, self.parts.size) + 1):
             self._offer_in_chunks(size)
 
-    def grow(self, max_size: int) -> None:
+    def grow(self) -> None:
         """Add the best state to the set held, for as long as the rule takes it."""
-        while len(self.held) < max_size:
-            rest = [s for s in range(self.parts.shape[0]) if s not in self.held]
+        while len(self.held) < self.rule.max_size:
+            rest = [s for s in range(self.parts.size) if s not in self.held]
             if not rest:
                 return
             sets = np.array([sorted((*self.held, s)) for s in rest])
-            mse = np.concatenate(
-                [self.rule.bounds(self.parts.moments(part))[0] for part in self._chunks(sets)]
-            )
+            step = self._chunk(sets.shape[1])
+            chunks = [sets[lo : lo + step] for lo in range(0, len(sets), step)]
+            mse = np.concatenate([self._bounds(self.parts.moments(part))[0] for part in chunks])
             best = int(mse.argmin())
             self._settle()
             if not mse[best] < self.low * (1 + self.rule.epsilon_s):
@@ -407,12 +385,13 @@ class _Search:
             self._take(sets[best], mse[best], mse[best])
 
     def _offer_in_chunks(self, size: int) -> None:
-        every = combinations(range(self.parts.shape[0]), size)
-        for sets in _arrays(every, self._chunk(size)):
-            self._offer(sets, *self.rule.bounds(self.parts.moments(sets)))
+        every = combinations(range(self.parts.size), size)
+        while part := list(islice(every, self._chunk(size))):
+            sets = np.array(part)
+            self._offer(sets, *self._bounds(self.parts.moments(sets)))
 
     def _offer(self, sets: IntArray, low: FloatArray, high: FloatArray) -> None:
-        """Go through sets of one size, in order, and take what the rule takes.
+        """Go through sets of equal size, in order, and take what the rule takes.
 
         `low` and `high` bound the MSE of each. Where they leave open whether a set is better than the one
         held, both are computed again in two passes.
@@ -442,15 +421,25 @@ class _Search:
         if self.low != self.high:
             self.low = self.high = self._exact(np.array([self.held]))
 
-    def _exact(self, one_set: IntArray) -> float:
-        return float(self.rule.bounds(self.parts.moments(one_set))[0][0])
+    def _bounds(self, moments: SetMoments) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper bound of the MSE of each set, infinite where it may be (is) inadmissible."""
+        size, rule = np.abs(moments.covariance), self.rule
+        cov, slack = moments.covariance if rule.signed else size, moments.covariance_error
+        with np.errstate(over="ignore", invalid="ignore"):
+            doubt = moments.variance_error / self.divisor + 2 * size * slack
+            mse = moments.variance / self.divisor + size * size
+            # Comparisons with NaN are false: a set whose moments overflow is inadmissible.
+            finite = mse < np.inf
+            low = np.where((cov - slack < rule.epsilon) & finite, mse - doubt, np.inf)
+            high = np.where((cov + slack < rule.epsilon) & finite, mse + doubt, np.inf)
+        return low, high
+
+    def _exact(self, states: IntArray) -> float:
+        """The MSE of the set of these (1, k) states."""
+        return float(self._bounds(self.parts.moments(states))[0][0])
 
     def _chunk(self, size: int) -> int:
-        return max(1, CHUNK_CELLS // (len(self.parts.returns) * size))
-
-    def _chunks(self, sets: IntArray) -> Iterator[IntArray]:
-        step = self._chunk(sets.shape[1])
-        return (sets[lo : lo + step] for lo in range(0, len(sets), step))
+        return max(1, CHUNK_CELLS // (self.n * size))
 
 
 @lru_cache(maxsize=4)
@@ -458,8 +447,3 @@ def _pairs(size: int) -> tuple[IntArray, IntArray]:
     """All pairs of columns in lexicographic order, (C, 2), and their places in a flat (size, size) table."""
     rows, columns = np.triu_indices(size, 1)
     return np.stack([rows, columns], axis=1), rows * size + columns
-
-
-def _arrays(sets: Iterator[tuple[int, ...]], chunk: int) -> Iterator[IntArray]:
-    while part := list(islice(sets, chunk)):
-        yield np.array(part)

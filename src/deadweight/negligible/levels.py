@@ -1,4 +1,9 @@
-"""Levels: the nested drop sets of a path, from none to all that may be dropped, by Q gap."""
+"""Levels: the nested drop sets of a path, from none to all that may be dropped, by Q gap, and their columns.
+
+Every level of every path is a plan like any other (`deadweight.answers.plans`), and those that are lanes of
+one walk take one reading of the log, however many they are: one for the sums, one for the influences.
+Others go `LEVELS_AT_ONCE` at a time. What is chosen among them is said in `deadweight.negligible.path`.
+"""
 
 from __future__ import annotations
 
@@ -21,23 +26,19 @@ from deadweight.results.saved import saved
 from deadweight.tools.arithmetic import freeze_fields, frozen
 from deadweight.typing import BoolArray, FloatArray, IntArray, Labels
 
+# Levels of one fold where each is summed by itself: what a block keeps for each of them stays small.
+LEVELS_AT_ONCE = 32
+
 
 @saved
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """Level 0 drops nothing; level k drops the states that may be dropped with gap <= epsilon[k].
+    """Level 0 drops nothing; level k drops the states that may be dropped with gap <= epsilon[k]."""
 
-    Attributes:
-      epsilon: (K + 1,) the largest gap dropped at each level, 0 at the first.
-      entry: (S,) the level at which a state is first dropped; K + 1 for one that never is.
-      labels: (S,) what the user calls each state.
-      evidence: gap and visits of each state.
-    """
-
-    epsilon: FloatArray
-    entry: IntArray
-    labels: Labels
-    evidence: Mapping[str, FloatArray]
+    epsilon: FloatArray  # (K + 1,) the largest gap dropped at each level, 0 at the first
+    entry: IntArray  # (S,) the level at which a state is first dropped; K + 1 for one that never is
+    labels: Labels  # (S,) what the user calls each state
+    evidence: Mapping[str, FloatArray]  # gap and visits of each state
 
     def __post_init__(self) -> None:
         evidence = {name: frozen(values) for name, values in self.evidence.items()}
@@ -102,27 +103,12 @@ def make_levels(question: Question, min_visits: int = 0, most: int | None = None
     return Levels(epsilon, entry, question.pair.state_labels, {"gap": gap, "visits": visits})
 
 
-# --------------------------------------------------------------------------------------------------------
-# The columns of paths, of all names of a table together.
-#
-# Every level of every path is a plan like any other (`deadweight.answers.plans`), and those that are lanes of
-# one walk take one reading of the log, however many they are: one for the sums, one for the influences.
-# Others go some levels at a time.
-
-# Levels of one fold where each is summed by itself: what a block keeps for each of them stays small.
-LEVELS_AT_ONCE = 32
-
-
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """(K + 1,) numbers of each level.
+    """(K + 1,) numbers of each level."""
 
-    `estimate` is uncorrected, except for doubly robust names, which hold the correction inside; `std_error`
-    is that of the corrected value for names that correct.
-    """
-
-    estimate: FloatArray
-    std_error: FloatArray
+    estimate: FloatArray  # uncorrected, except for doubly robust names, which hold the correction inside
+    std_error: FloatArray  # of the corrected value for names that correct
     bias: FloatArray
     ess: FloatArray
 
@@ -136,7 +122,7 @@ class LevelPlans:
 
     @classmethod
     def of(cls, question: Question, estimator: Estimator, drops: Iterable[Drop]) -> LevelPlans:
-        """With these drops."""
+        """The plans of an estimator with these drops."""
         plans = tuple(plan_of(question, estimator, drop) for drop in drops)
         if not estimator.is_corrected:
             return cls(plans, plans)
@@ -149,11 +135,11 @@ class LevelPlans:
 
     @property
     def all(self) -> list[Plan]:
-        """Both kinds, each once."""
+        """The plans of both kinds, each once."""
         return list(dict.fromkeys([*self.plans, *self.bases]))
 
     def columns(self, answers: Answers) -> Columns:
-        """What the answers say of them."""
+        """The columns by these answers."""
         rows = [self._row(answers, *pair) for pair in zip(self.plans, self.bases, strict=True)]
         return Columns(*np.array(rows).T)
 
@@ -165,7 +151,7 @@ class LevelPlans:
 
 
 def level_drops(question: Question, levels: Levels) -> list[Drop]:
-    """What each level drops; made once."""
+    """The drop of each level; made once."""
     if levels not in question.sums:
         question.sums[levels] = [chosen_drop(question, levels.states(k)) for k in range(len(levels))]
     drops: list[Drop] = question.sums[levels]

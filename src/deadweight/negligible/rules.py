@@ -105,10 +105,10 @@ def read_rule(rule: str) -> tuple[str, float]:
 
 
 def _covariance(question: Question, epsilon: float) -> StateSet:
-    from deadweight.negligible.covariance_test import covariance_set
+    from deadweight.negligible.covariance_test import Rule, covariance_set
 
     log = _one_piece(question, LABELLED["covariance"])
-    return covariance_set(log, question.pair, epsilon, gamma=question.gamma)
+    return covariance_set(log, question.pair, Rule(epsilon), question.gamma)
 
 
 def _return_test(question: Question, alpha: float) -> StateSet:

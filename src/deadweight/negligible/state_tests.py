@@ -42,7 +42,7 @@ from deadweight.sums.reduction import reduce_log
 from deadweight.sums.summaries import Pieces
 from deadweight.tools.limits import require_table
 from deadweight.tools.thresholds import NEARLY_ALL
-from deadweight.typing import BoolArray, FloatArray, IntArray
+from deadweight.typing import BoolArray, FloatArray
 
 # Actions whose probabilities differ by less than this do not need to have been seen.
 SAME_PROBABILITY = 0.02
@@ -171,8 +171,8 @@ def return_test(log: Trajectories, alpha: float = 0.05, gamma: float = 1.0) -> S
     """
     require_labels(require_log(log), "The return test")
     check_gamma(gamma)
-    timed, rest = log.in_time(gamma)
-    states = return_set(timed, alpha, rest)
+    timed, gamma = log.in_time(gamma)
+    states = return_set(timed, alpha, gamma)
     return warn_if_extreme(states, states.evidence["visits"])
 
 
@@ -180,7 +180,6 @@ def return_set(log: Trajectories, alpha: float, gamma: float) -> StateSet:
     """`return_test` without the warning."""
     if not 0 <= alpha < 1:
         raise OptionError(f"alpha must be at least 0 and below 1; found {alpha!r}.", fix="0.05 is customary.")
-    check_gamma(gamma)
     p, visits = return_p_values(log, gamma)
     mask = np.greater(p, alpha, where=~np.isnan(p), out=np.zeros(len(p), dtype=bool))
     evidence = {"p_value": p, "visits": visits}
@@ -191,7 +190,8 @@ def return_p_values(log: Trajectories, gamma: float = 1.0) -> tuple[FloatArray, 
     """(S,) p-value of each state, NaN where it cannot be tested, and (S,) visits."""
     from scipy.special import fdtrc
 
-    pair, ahead = _returns_to_go(log, gamma)
+    pieces: Pieces = reduce_log([log], partial(_returns_to_go, log.n_actions, gamma))[0]
+    pair, ahead = map(np.concatenate, zip(*pieces.items, strict=True))
     shape = (log.n_states, log.n_actions)
     require_table(*shape, "The return test: a table")
     size = log.n_states * log.n_actions
@@ -220,14 +220,8 @@ def return_p_values(log: Trajectories, gamma: float = 1.0) -> tuple[FloatArray, 
     return p, visits
 
 
-def _returns_to_go(log: Trajectories, gamma: float) -> tuple[IntArray, FloatArray]:
-    """(steps,) index s * A + a and discounted return-to-go of each step, block by block."""
-    pieces: Pieces = reduce_log([log], partial(_of_steps, log.n_actions, gamma))[0]
-    pairs, ahead = zip(*pieces.items, strict=True)
-    return np.concatenate(pairs), np.concatenate(ahead)
-
-
-def _of_steps(n_actions: int, gamma: float, block: Block) -> list[Pieces]:
+def _returns_to_go(n_actions: int, gamma: float, block: Block) -> list[Pieces]:
+    """(steps,) index s * A + a and discounted return-to-go of each step of a block."""
     return [Pieces(((block.flat(block.pairs(n_actions)), block.flat(_backward_sums(block, gamma))),))]
 
 

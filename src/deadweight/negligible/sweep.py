@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from deadweight.estimators.estimator import Estimator
+from deadweight.log.trajectories import Trajectories
 from deadweight.negligible.levels import Columns, Levels
 from deadweight.question.question import Question
 from deadweight.sums.blocks import Block, Field, powers
@@ -109,21 +110,22 @@ def sweep(question: Question, estimator: Estimator, levels: Levels) -> Columns |
 
     None where level by level is better: few levels, or weights outside the range of doubles.
     """
-    if len(levels) <= question.horizon or not _in_range(question):
+    weighting = Weighting(question.pair)
+    if len(levels) <= question.horizon or not in_range(
+        question.parts, weighting, question.horizon, question.workers
+    ):
         return None
     kind = _Weighted if estimator.is_weighted else _Plain
-    return kind(question, levels, estimator.is_corrected).columns(_Passes(question))
+    return kind(question, levels, estimator.is_corrected).columns(_passes(question))
 
 
-class _Passes:
+Passes = Callable[[Callable[[Block], Sequence[Any]]], Any]
+
+
+def _passes(question: Question) -> Passes:
     """Sums over the runs of a log; blocks are small enough for the table of runs that is made of each."""
-
-    def __init__(self, question: Question) -> None:
-        self.question = question
-        self.cells = max(1, BLOCK_CELLS // (2 * (question.horizon + 1) ** 2)) * question.horizon
-
-    def __call__(self, summarise: Callable[[Block], Sequence[Any]]) -> Any:
-        return reduce_log(self.question.parts, summarise, self.question.workers, self.cells)[0]
+    cells = max(1, BLOCK_CELLS // (2 * (question.horizon + 1) ** 2)) * question.horizon
+    return lambda summarise: reduce_log(question.parts, summarise, question.workers, cells)[0]
 
 
 class _Sweep(ABC):
@@ -143,21 +145,22 @@ class _Sweep(ABC):
         self.centre = float(total.value) / self.n
 
     def runs(self, block: Block) -> Runs:
+        """The runs of a block."""
         return Runs(block, self.weighting, self.levels, self.delta, self.gamma, self.spare)
 
     @abstractmethod
-    def columns(self, add_up: _Passes) -> Columns:
+    def columns(self, add_up: Passes) -> Columns:
         """The columns of the path."""
 
     @abstractmethod
     def rows(self, runs: Runs) -> FloatArray:
-        """(H + 1, m, C) whatever is to be summed over episodes; may use the table of the runs."""
+        """(H + 1, m, C) values that are summed over episodes; may use the table of the runs."""
 
-    @abstractmethod
     def aligned(self, sums: FloatArray) -> FloatArray:
         """Sums of a block, (..., C), as sums of the whole log, whose longest episode may be longer."""
+        return sums
 
-    def sums(self, add_up: _Passes) -> FloatArray:
+    def sums(self, add_up: Passes) -> FloatArray:
         """(K + 1, C) sums over all episodes at every level."""
         swept: _Swept = add_up(self._swept)
         sums = swept.sums()
@@ -191,9 +194,6 @@ class _Plain(_Sweep):
         v = self._values(runs) - self.centre
         return np.stack([b, b * b, lost, v, v * v], axis=2)
 
-    def aligned(self, sums: FloatArray) -> FloatArray:
-        return sums
-
     def positive(self, sums: FloatArray) -> BoolArray:
         return np.array([True, True, False, False, True])
 
@@ -201,7 +201,7 @@ class _Plain(_Sweep):
         v = runs.whole * runs.returns
         return v + runs.lost.sum(axis=2) if self.corrected else v
 
-    def columns(self, add_up: _Passes) -> Columns:
+    def columns(self, add_up: Passes) -> Columns:
         n = self.n
         b, b_squares, lost, v, v_squares = self.sums(add_up).T
         squares = v_squares - v * v / n
@@ -243,7 +243,7 @@ class _Weighted(_Sweep):
         positive[[-3, -1]] = True
         return positive
 
-    def columns(self, add_up: _Passes) -> Columns:
+    def columns(self, add_up: Passes) -> Columns:
         longest = self.horizon
         weights, lost, whole = np.split(self.sums(add_up), [longest + 1, 2 * longest + 1], axis=1)
         b, (bg, b_squares, bbg, bbgg) = weights[:, -1], whole.T
@@ -321,17 +321,16 @@ class _Swept(Added):
         return bool((error > TOLERANCE * swept).any())
 
 
-def _in_range(question: Question) -> bool:
+def in_range(parts: Sequence[Trajectories], weighting: Weighting, horizon: int, workers: int = 1) -> bool:
     """Whether no product of an episode's ratios can leave the range of doubles."""
-    weighting = Weighting(question.pair)
-    if weighting.table is not None and weighting.table.log_bound * question.horizon <= SAFE_LOG:
+    if weighting.table is not None and weighting.table.log_bound * horizon <= SAFE_LOG:
         return True
-    extent: Extent = reduce_log(question.parts, partial(_reach, weighting), question.workers)[0]
+    extent: Extent = reduce_log(parts, partial(_reach, weighting), workers)[0]
     return extent.highest <= SAFE_LOG
 
 
 def _reach(weighting: Weighting, block: Block) -> list[Extent]:
-    """How far from zero the logarithm of a product of some of an episode's positive ratios can get."""
+    """The largest absolute logarithm of a product of positive ratios of each episode."""
     rho = weighting.on(block).full
     logs = np.log(rho, where=rho > 0, out=np.zeros_like(rho))
     return [Extent.of(np.abs(logs).sum(axis=1))]

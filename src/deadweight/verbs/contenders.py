@@ -1,13 +1,51 @@
-"""Contenders: what a comparison needs to know of each policy, with its noise episode by episode.
+r"""Contenders: the policies of a comparison with their noise, their differences, and where those arise.
 
 A difference from the mean return, or from a number, is judged as an evaluation of that policy alone judges
 it, at the level that several statements together need: so a contender keeps what makes its interval at any
-level.
+level. Two policies that are judged by the same episodes share most of their noise, and so do the estimates
+that contradict a blend. So a contender also keeps the influence of every episode on its value, and on the
+distance of its value from each of the estimates that it was mixed from or checked by; those of two contenders
+are subtracted, episode by episode, before anything is called large.
 
-Two policies that are judged by the same episodes share most of their noise, and so do the estimates that
-contradict a blend. So a contender also keeps the influence of every episode on its value, and on the distance
-of its value from each of the estimates that it was mixed from or checked by; the same of two contenders are
-subtracted, episode by episode, before anything is called large.
+**Simultaneous intervals.** With Gaussian multipliers xi the multiplier bootstrap of the influences psi
+
+.. math:: T^*_k = \frac{\left| \frac1n \sum_i \xi_i (\psi_{ki} - \psi_{bi}) \right|}{\mathrm{se}_k}
+
+is, given the log, a normal vector with the influences' correlations; that is what is drawn, without touching
+the episodes again. Its largest entry is below c in 95 of 100 draws. One difference alone would need c = 1.96,
+and any number of them not more than if they were independent (Sidak, 1967), so c is held between the two.
+
+**Against the mean return, or a number**, c standard errors are what a single statement needs at the level
+2 Phi(c) - 1, and each policy has the interval that its own evaluation would give it at that level: of one
+policy the same is said as by `evaluate`. Only where the log is sparse for a policy is a comparison more
+careful, and the interval at least as wide as the next one.
+
+**Between two policies**, of which one may be the baseline,
+
+.. math:: h_k = f c \sqrt{\mathrm{Var}(\psi_k - \psi_j) + 2 v_{kj}} + E_{kj}
+
+where f is 2.5 / 1.96 for a baseline, as for the interval of a blend, and 1.15 else; v is what the model
+hardly saw and the two policies do not share; E is by how much the difference of another pair of estimates
+of the same two values differs from theirs beyond noise, or how far the biases of a sparse log are apart.
+
+**Who may be the best** is a smaller question: only the best must not be pushed out, by chance or by a bias.
+Policy k is pushed out by whoever is ahead of it by more than the root of the squares of the two,
+
+.. math:: \sqrt{(1.15\, c_k\, s)^2 + E^2}
+
+with c_k for the largest of how much better than k the others are, one-sided: the best of several needs K - 1
+comparisons and not all pairs (Hsu, 1996).
+
+**Where two policies differ** is told state by state in the fitted model, by the performance-difference lemma,
+
+.. math:: V(\pi_1) - V(\pi_2) = \sum_s \sum_t \gamma^t d^{2}_t(s) \sum_a
+   (\pi_1 - \pi_2)(a \mid s)\, Q^{1}_t(s, a)
+
+where d is how often the second policy comes to a state and Q what the first one makes of it.
+
+References: Sidak (1967), Rectangular confidence regions for the means of multivariate normal distributions.
+Hsu (1996), Multiple Comparisons. Chernozhukov, Chetverikov & Kato (2013), Gaussian approximations and
+multiplier bootstrap for maxima of sums of high-dimensional random vectors.
 """
 
 from __future__ import annotations
@@ -15,7 +53,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from dataclasses import field as made_by
 from functools import cached_property, partial
 from typing import Any
 
@@ -23,7 +60,7 @@ import numpy as np
 
 from deadweight.answers.blend import NORMAL, Mixture
 from deadweight.answers.candidates import CROSS_FITTED, Candidates, gather
-from deadweight.answers.plans import Plan
+from deadweight.answers.plans import Plan, returns
 from deadweight.answers.student_t import per_episode, t_error
 from deadweight.log.labels import plain
 from deadweight.mdp.tabular import occupancies
@@ -35,8 +72,22 @@ from deadweight.tools.limits import NUMBER, require
 from deadweight.tools.thresholds import CONTRADICTING, WIDTH
 from deadweight.typing import FloatArray, Labels
 
-# What has no such bias, and how far it lies is then allowed for in full.
+# Estimates without the bias of what has seen its own episodes: how far these lie is allowed for in full.
 OUT_OF_SAMPLE = (CROSS_FITTED, "WPDIS")
+# The factor of a blend's interval is for what the normal approximation leaves out. Between two policies that
+# the same model and the same weights speak of, less of it is left.
+BETWEEN = 1.15
+# Standard errors below this share of the largest are rounding.
+NO_NOISE = 1e-12
+# Normal numbers that are drawn at a time.
+DRAWN_AT_ONCE = 1 << 20
+# Policies differ where some action's probability does by more than this.
+SAME = 1e-9
+MOST_STATES = 8
+# Of more policies than this only pairs with the first of the ranking and with the baseline are taken apart.
+MOST_POLICIES = 8
+# Tables of Q_t(s, a) of all policies together hold no more numbers than this.
+MOST_VALUES = 1 << 24
 
 # (level, against a number and not the mean return) -> half-widths below and above
 AtLevel = Callable[[float, bool], tuple[float, float]]
@@ -44,45 +95,26 @@ AtLevel = Callable[[float, bool], tuple[float, float]]
 
 @dataclass(frozen=True, eq=False)
 class Distance:
-    """How far a value lies from another estimate of it.
+    """The distance of a value from another estimate of it."""
 
-    Attributes:
-      value: the value less the other estimate.
-      influence: (n,) of each episode on that, centred.
-    """
-
-    value: float
-    influence: FloatArray
+    value: float  # the value less the other estimate
+    influence: FloatArray  # (n,) of each episode on that, centred
 
 
 @dataclass(frozen=True, eq=False)
 class Contender:
-    """A policy with its value and its noise.
-
-    Attributes:
-      value: the estimate.
-      influence: (n,) of each episode on it, centred.
-      distances: from the estimates that may contradict it, by name.
-      unseen: what each state and action that was hardly seen could do to the value, flat; None for nothing.
-      shared_bias: of all in-sample estimates, by leaving out folds.
-      allowance: for bias, beside what is above.
-      sparse: whether the log is sparse for this policy.
-      ess: effective episodes with all weights kept; None for what needs no weights.
-      acts_as_logged: whether all its ratios are 1: it is the behaviour policy.
-      alone: half-widths of its difference from a number, or from the mean return, as an evaluation has it;
-        None for what is no estimate of a policy.
-    """
+    """A policy with its value and its noise."""
 
     value: float
-    influence: FloatArray
-    distances: Mapping[str, Distance] = made_by(default_factory=dict)
-    unseen: FloatArray | None = None
-    shared_bias: float = 0.0
-    allowance: float = 0.0
-    sparse: bool = False
-    ess: float | None = None
-    acts_as_logged: bool = False
-    alone: AtLevel | None = None
+    influence: FloatArray  # (n,) of each episode on the value, centred
+    distances: Mapping[str, Distance] = field(default_factory=dict)  # from what may contradict it, by name
+    unseen: FloatArray | None = None  # what each pair that was hardly seen could do to the value
+    shared_bias: float = 0.0  # of all in-sample estimates, by leaving out folds
+    allowance: float = 0.0  # for bias, beside what is above
+    sparse: bool = False  # whether the log is sparse for this policy
+    ess: float | None = None  # effective episodes with all weights kept; None for what needs no weights
+    acts_as_logged: bool = False  # whether all its ratios are 1: it is the behaviour policy
+    alone: AtLevel | None = None  # of its difference from a number or the mean return
 
 
 def known_value(value: float, n: int) -> Contender:
@@ -92,8 +124,8 @@ def known_value(value: float, n: int) -> Contender:
 
 def behaviour_value(question: Question) -> Contender:
     """The behaviour policy, by the mean return of the log."""
-    returns = per_episode(question, partial(_returns, question.gamma))
-    return Contender(float(returns.mean()), returns - returns.mean(), acts_as_logged=True)
+    logged = per_episode(question, partial(returns, question.gamma))
+    return Contender(float(logged.mean()), logged - logged.mean(), acts_as_logged=True)
 
 
 def contender_of(plan: Plan, estimate: Estimate, ess: float | None, sound: bool) -> Contender:
@@ -118,7 +150,7 @@ def contender_of(plan: Plan, estimate: Estimate, ess: float | None, sound: bool)
 
 
 def _half_widths(estimate: Estimate, level: float, known: bool) -> tuple[float, float]:
-    """Of the difference of an estimate from a number or from the mean return, as in `verbs.verdict`."""
+    """Half-widths of the difference from a number or from the mean return, as in `verbs.verdict`."""
     assert estimate.bounds is not None
     assert estimate.bounds.std_error is not None
     error = estimate.bounds.std_error
@@ -130,7 +162,6 @@ def _half_widths(estimate: Estimate, level: float, known: bool) -> tuple[float, 
 
 
 def _blend_half_widths(mixture: Mixture, level: float, known: bool) -> tuple[float, float]:
-    """The same of a blend, by its own rule."""
     blend = mixture.at(level)
     return blend.half_widths if known else blend.baseline_half_widths
 
@@ -182,68 +213,19 @@ def _furthest(evaluation: Field, behaviour: Field, block: Block) -> FloatArray:
     return furthest
 
 
-def _returns(gamma: float, block: Block) -> FloatArray:
-    return block.returns(gamma)
-
-
-# --------------------------------------------------------------------------------------------------------
-# Differences of contenders that hold all at once.
-#
-# The noise of several differences is simulated together: with Gaussian multipliers xi the multiplier
-# bootstrap
-#
-# .. math:: T^*_k = \frac{\left| \frac1n \sum_i \xi_i (\psi_{ki} - \psi_{bi}) \right|}{\mathrm{se}_k}
-#
-# of the influences psi is, given the log, a normal vector with the influences' correlations; that is what is
-# drawn, without touching the episodes again. Its largest entry is below c in 95 of 100 draws. One difference
-# alone would need c = 1.96, and any number of them not more than if they were independent (Sidak, 1967), so c
-# is held between the two.
-#
-# **Against the mean return, or a number**, c standard errors are what a single statement needs at the level
-# 2 Phi(c) - 1. So each policy has the interval that its own evaluation would give it at that level:
-# contradictions, sparse logs and weak weights count as they do there, what is claimed of many
-# policies would be claimed of each alone, and of one policy the same is said as by `evaluate`. Only where the
-# log is sparse for a policy is a comparison more careful, and the interval at least as wide as the next one.
-#
-# **Between two policies**, of which one may be the baseline,
-#
-# .. math:: h_k = f c \sqrt{\mathrm{Var}(\psi_k - \psi_j) + 2 v_{kj}} + E_{kj}
-#
-# where f is 2.5 / 1.96 for a baseline, as for the interval of a blend, and 1.15 else; v is what the model
-# hardly saw and the two policies do not share; E is by how much the difference of another pair of estimates
-# of the same two values differs from theirs beyond noise, or how far the biases of a sparse log are apart.
-#
-# Who may be the best is a smaller question: only the best must not be pushed out, by chance or by a bias. So
-# policy k is pushed out by whoever is ahead of it by more than the root of the squares of the two,
-#
-# .. math:: \sqrt{(1.15\, c_k\, s)^2 + E^2}
-#
-# with c_k for the largest of how much better than k the others are, one-sided (Hsu, 1996, Multiple
-# Comparisons: the best of several needs K - 1 comparisons and not all pairs).
-#
-# References: Sidak (1967), Rectangular confidence regions for the means of multivariate normal distributions.
-# Chernozhukov, Chetverikov & Kato (2013), Gaussian approximations and multiplier bootstrap for
-# maxima of sums of high-dimensional random vectors.
-
-# The factor of a blend's interval is for what the normal approximation leaves out. Between two policies that
-# the same model and the same weights speak of, less of it is left.
-BETWEEN = 1.15
-# Standard errors below this share of the largest are rounding.
-NO_NOISE = 1e-12
-# Rows of normal draws that are made at a time.
-DRAWN_AT_ONCE = 1 << 20
+# --- Differences that hold all at once
 
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """How the largest of several differences is simulated."""
+    """The simulation of the largest of several differences."""
 
     level: float
     resamples: int
     seed: int
 
     def quantile(self, covariance: FloatArray, two_sided: bool) -> float:
-        """What the largest of some standardised normal numbers stays below, with the confidence level.
+        """The number that the largest of standardised normal numbers stays below, with the confidence level.
 
         Never less than one number alone needs, nor more than as many independent ones (Sidak's inequality; of
         numbers as they are, Bonferroni's).
@@ -275,19 +257,12 @@ class Draws:
 
 @dataclass(frozen=True)
 class Spread:
-    """What is not known of the difference of two contenders.
+    """The uncertainty of the difference of two contenders."""
 
-    Attributes:
-      error: its standard error, what was hardly seen included.
-      bias: E, as far as it is beyond noise.
-      at_most: E with all that a sparse log may hide.
-      allowance: for what is known to be missing, without end where nothing can be said.
-    """
-
-    error: float
-    bias: float
-    at_most: float
-    allowance: float
+    error: float  # its standard error, what was hardly seen included
+    bias: float  # E, as far as it is beyond noise
+    at_most: float  # E with all that a sparse log may hide
+    allowance: float  # for what is known to be missing, without end where nothing can be said
 
 
 class Contest:
@@ -325,9 +300,7 @@ class Contest:
     def against_baseline(self) -> float:
         """c of all differences from the baseline; of what is the baseline itself nothing is claimed."""
         last = self.everyone[-1]
-        same = [
-            same_as is last or (last.acts_as_logged and same_as.acts_as_logged) for same_as in self.everyone
-        ]
+        same = [each is last or (last.acts_as_logged and each.acts_as_logged) for each in self.everyone]
         pairs = [(k, self.count) for k in self._upwards if not same[k]]
         return self.draws.quantile(self._of_differences(pairs), two_sided=True)
 
@@ -350,21 +323,18 @@ class Contest:
         """Half-widths, below and above, of the difference from the baseline, together with all others."""
         contender, baseline, c = self.everyone[k], self.everyone[-1], self.against_baseline
         if baseline.alone is not None or contender.alone is None:
-            return (self._paired(k, self.count, c, WIDTH / NORMAL),) * 2
+            return (self.half_width(k, self.count, c, WIDTH / NORMAL),) * 2
         below, above = map(_finite, contender.alone(_level(c), not baseline.acts_as_logged))
-        least = self._paired(k, self.count, c, WIDTH / NORMAL) if contender.sparse else 0.0
+        least = self.half_width(k, self.count, c, WIDTH / NORMAL) if contender.sparse else 0.0
         return max(below, least), max(above, least)
 
-    def half_width(self, k: int, j: int, c: float) -> float:
-        """Of the difference of two policies: c standard errors, and what is allowed for bias."""
-        return self._paired(k, j, c, BETWEEN)
-
-    def _paired(self, k: int, j: int, c: float, factor: float) -> float:
+    def half_width(self, k: int, j: int, c: float, factor: float = BETWEEN) -> float:
+        """The half-width of a difference: c standard errors, and what is allowed for bias."""
         spread = self._spread(k, j)
         return _finite(factor * c * spread.error + spread.at_most + spread.allowance)
 
     def pushes_out(self, j: int, k: int, c: float) -> float:
-        """By how much j must be ahead of k for k not to be the best: noise and bias, as if independent."""
+        """The lead of j from which k is not the best: noise and bias, as if independent."""
         spread = self._spread(k, j)
         rounding = ROUNDING * max(abs(self.everyone[k].value), abs(self.everyone[j].value))
         return _finite(math.hypot(BETWEEN * c * spread.error, spread.bias) + spread.allowance) + rounding
@@ -375,9 +345,8 @@ class Contest:
             first, second, covariance = self.everyone[k], self.everyone[j], self.covariance
             noise = float(covariance[k, k] + covariance[j, j] - 2.0 * covariance[k, j])
             error = math.sqrt(max(noise, 0.0) + 2.0 * _unseen(first, second))
-            self._spreads[pair] = Spread(
-                error, *self._biases(first, second), first.allowance + second.allowance
-            )
+            allowance = first.allowance + second.allowance
+            self._spreads[pair] = Spread(error, *self._biases(first, second), allowance)
         return self._spreads[pair]
 
     def _biases(self, first: Contender, second: Contender) -> tuple[float, float]:
@@ -395,7 +364,7 @@ class Contest:
         return bound, most
 
     def _distance(self, first: Contender, second: Contender, name: str) -> tuple[float, float]:
-        """How far another pair of estimates has the two values apart from ours, and its standard error."""
+        """The difference by another pair of estimates less ours, and its standard error."""
         value, rows = 0.0, np.zeros(self.n)
         for sign, each in ((1.0, first), (-1.0, second)):
             if name in each.distances:
@@ -417,65 +386,39 @@ def _finite(width: float) -> float:
 
 def _unseen(first: Contender, second: Contender) -> float:
     """The variance of what the model hardly saw and the two policies do not share."""
-    if first.unseen is None or second.unseen is None:
-        return sum(float(np.square(each.unseen).sum()) for each in (first, second) if each.unseen is not None)
-    if first.unseen.shape != second.unseen.shape:
-        return float(np.square(first.unseen).sum() + np.square(second.unseen).sum())
-    return float(np.square(first.unseen - second.unseen).sum())
+    effects = [each.unseen for each in (first, second) if each.unseen is not None]
+    if len(effects) == 2 and effects[0].shape == effects[1].shape:
+        effects = [effects[0] - effects[1]]
+    return sum(float(np.square(effect).sum()) for effect in effects)
 
 
 def _common(first: Contender, second: Contender) -> list[str]:
-    """Estimates that both have; of one alone where the other has none at all."""
+    """Names of the estimates that both have; of one alone where the other has none at all."""
     if not first.distances or not second.distances:
         return [*first.distances, *second.distances]
     return [name for name in first.distances if name in second.distances]
 
 
-# --------------------------------------------------------------------------------------------------------
-# Where two policies differ, and what that is worth, state by state in the fitted model.
-#
-# By the performance-difference lemma the difference of two values is a sum over states,
-#
-# .. math:: V(\pi_1) - V(\pi_2) = \sum_s \sum_t \gamma^t d^{2}_t(s) \sum_a
-#    (\pi_1 - \pi_2)(a \mid s)\, Q^{1}_t(s, a)
-#
-# where d is how often the second policy comes to a state and Q what the first one makes of it. Where the two
-# agree nothing is added.
-
-# Policies differ where some action's probability does by more than this.
-SAME = 1e-9
-MOST_STATES = 8
-# Of more policies than this only pairs with the first of the ranking and with the baseline are taken apart.
-MOST_POLICIES = 8
-# Tables of Q_t(s, a) of all policies together hold no more numbers than this.
-MOST_VALUES = 1 << 24
+# --- Where two policies differ
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A policy in the fitted model.
+    """A policy in the fitted model."""
 
-    Attributes:
-      probs: (S, A) the policy.
-      q: (T, S, A) its action values.
-      reached: (T, S) gamma^t times how often it comes to each state at each step.
-      states, actions: labels.
-      visits: (S,) of the log.
-    """
-
-    probs: FloatArray
-    q: FloatArray
-    reached: FloatArray
+    probs: FloatArray  # (S, A) the policy
+    q: FloatArray  # (T, S, A) its action values
+    reached: FloatArray  # (T, S) gamma^t times how often it comes to each state at each step
     states: Labels
     actions: Labels
-    visits: FloatArray
+    visits: FloatArray  # (S,) of the log
 
 
 @dataclass(eq=False)
 class Behaviours:
-    """What is remembered while one policy after the other is asked about."""
+    """The behaviour policy in the models of the questions, and how much all of them hold."""
 
-    size: int = 0
+    size: int = 0  # numbers in tables of values
     logged: dict[tuple[int, int], tuple[FloatArray, FloatArray]] = field(default_factory=dict)
 
 
@@ -533,23 +476,22 @@ def _pair(first: str, second: str, model: Model, probs: FloatArray, reached: Flo
     return PairStates(
         first,
         second,
-        tuple(_state(model, probs, int(s), float(worth[s])) for s in shown),
+        tuple(
+            StateWorth(
+                plain(model.states[s]),
+                _likeliest(model, model.probs[s]),
+                _likeliest(model, probs[s]),
+                float(worth[s]),
+                int(model.visits[s]),
+            )
+            for s in shown
+        ),
         len(order) - len(shown),
         float(worth[order[MOST_STATES:]].sum()),
     )
 
 
-def _state(model: Model, probs: FloatArray, s: int, worth: float) -> StateWorth:
-    return StateWorth(
-        plain(model.states[s]),
-        _action(model, model.probs[s]),
-        _action(model, probs[s]),
-        worth,
-        int(model.visits[s]),
-    )
-
-
-def _action(model: Model, row: FloatArray) -> Any:
+def _likeliest(model: Model, row: FloatArray) -> Any:
     """The action taken most often, with its share."""
     most = int(row.argmax())
     return plain(model.actions[most]), float(row[most])

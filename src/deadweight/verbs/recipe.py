@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -75,7 +75,7 @@ class Horizon:
 
     @classmethod
     def of(cls, question: Question) -> Horizon:
-        """As the log's own model is solved."""
+        """The horizon over which the log's own model is solved."""
         return cls(question.model_horizon, question.has_end, question.gamma)
 
 
@@ -83,9 +83,9 @@ class Horizon:
 class Models:
     """Models of the same states and actions, stacked: state s of the k-th is state k * S + s."""
 
-    stacked: TabularMDP  # all of them as one
+    stacked: TabularMDP
     count: int  # how many there are
-    horizon: Horizon  # how they are solved
+    horizon: Horizon
 
     def mean_values(self, pi: FloatArray, pi_b: FloatArray) -> FloatArray:
         r"""(count, S, A) action values of a policy (S, A) in each model, over the steps at which it is there.
@@ -95,7 +95,7 @@ class Models:
         with d_t the share of episodes in which it is in s at step t. In a model that is solved until it
         settles they are the same at all steps. Where the policy never comes, values are averaged over the
         steps at which pi_b does: a state that is not visited any more, because of what was changed elsewhere,
-        keeps what was found out about it.
+        keeps its values.
         """
         every, horizon = np.tile(pi, (self.count, 1)), self.horizon
         shape = (self.count, *pi.shape)
@@ -125,11 +125,6 @@ class Models:
         return visits
 
 
-def advantages(q: FloatArray, pi_b: FloatArray) -> FloatArray:
-    """(..., S, A) what each action is worth above pi_b."""
-    return np.asarray(q - (q * pi_b).sum(axis=-1, keepdims=True))
-
-
 @dataclass(frozen=True, eq=False)
 class WeightedCounts:
     """Counts under several sets of weights of the episodes, one a column of each sum; merges.
@@ -147,15 +142,9 @@ class WeightedCounts:
     starts: KeyedSums
 
     def merge(self, other: WeightedCounts) -> WeightedCounts:
-        """Counts of both."""
-        return WeightedCounts(
-            self.n_states,
-            self.n_actions,
-            self.transitions.merge(other.transitions),
-            self.visits.merge(other.visits),
-            self.rewards.merge(other.rewards),
-            self.starts.merge(other.starts),
-        )
+        """The counts of the episodes of both."""
+        names = ("transitions", "visits", "rewards", "starts")
+        return replace(self, **{name: getattr(self, name).merge(getattr(other, name)) for name in names})
 
     def of(self, column: int) -> Counts:
         """The counts under one set of weights, without what has weight 0."""
@@ -197,7 +186,7 @@ class WeightedCounts:
 
 
 def _side_by_side(keys: list[IntArray], sums: list[KeyedSums]) -> KeyedSums:
-    """Sums with keys that are larger from part to part."""
+    """The sums of parts whose keys are larger from part to part."""
     return KeyedSums(np.concatenate(keys), np.concatenate([part.sums for part in sums], axis=1))
 
 
@@ -242,15 +231,15 @@ def _weighted(keys: IntArray, episodes: IntArray, values: AnyArray | float, weig
     """Sums by key of values times each of the weights of the episode."""
     from scipy import sparse
 
-    found, index = distinct(keys, int(keys.max(initial=-1)) + 1)
+    sorted_keys, index = distinct(keys, int(keys.max(initial=-1)) + 1)
     entries: Any = np.broadcast_to(np.asarray(values, dtype=np.float64), keys.shape)
-    table: Any = sparse.csr_array((entries, (index, episodes)), shape=(found.size, weights.shape[0]))
-    return KeyedSums(found, np.ascontiguousarray((table @ weights).T))
+    table: Any = sparse.csr_array((entries, (index, episodes)), shape=(sorted_keys.size, weights.shape[0]))
+    return KeyedSums(sorted_keys, np.ascontiguousarray((table @ weights).T))
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a policy is learnt."""
+    """The settings that a policy is learnt with."""
 
     caution: float = 2.0  # standard errors by which a change must pay
     min_visits: int = 10  # how often an action must have been tried in a state
@@ -270,7 +259,7 @@ class Recipe:
 
 @dataclass(frozen=True, eq=False)
 class Learnt:
-    """A policy, and what it rests on."""
+    """A policy with the advantages that it rests on."""
 
     pi: FloatArray  # (S, A)
     action: IntArray  # (S,) what is done instead of pi_b; `KEEP` where nothing is changed
@@ -306,7 +295,7 @@ def improved(models: Models, pi_b: FloatArray, visits: FloatArray, recipe: Recip
     for _ in range(ROUNDS):
         pi = _policy(pi_b, action)
         q = models.mean_values(pi, pi_b)
-        above = advantages(q, pi_b)
+        above = q - (q * pi_b).sum(axis=-1, keepdims=True)
         advantage, std_error = above[0], above[1:].std(axis=0, ddof=1)
         surely = np.where(visits >= recipe.min_visits, advantage - recipe.caution * std_error, -np.inf)
         best = surely.argmax(axis=1)
@@ -357,14 +346,13 @@ def judge(
     halves = [half for _ in range(halvings) for half in _halved(question.n, rng)]
     learnt = [learn(question, recipe, rng, half.astype(np.float64)) for half in halves]
     # Halves come in pairs: the other half of the k-th is its neighbour.
-    others = [halves[k ^ 1] for k in range(len(halves))]
-    return judged(question, learnt, others)
+    return judged(question, learnt, [halves[k ^ 1] for k in range(len(halves))])
 
 
 def judge_strictly(question: Question, recipe: Recipe, rng: np.random.Generator) -> Judgement:
     """Learn on one half, judge on the other."""
-    half, other = _halved(question.n, rng)
-    return judged(question, [learn(question, recipe, rng, half.astype(np.float64))], [other])
+    half, held_out = _halved(question.n, rng)
+    return judged(question, [learn(question, recipe, rng, half.astype(np.float64))], [held_out])
 
 
 def judge_in_sample(question: Question, learnt: Learnt) -> Judgement:

@@ -36,6 +36,14 @@ FEW_WITHOUT_MODEL = (
     "concluded."
 )
 MORE_ALIKE = "Log more episodes, best with an old policy that acts more like the new one."
+ALONE = (
+    "Look at BLEND, which does not depend on these weights alone; or log more episodes, best with an old "
+    "policy that acts more like the new one."
+)
+PROBABILITIES = (
+    "See whether the old policy's probabilities are those that the actions were drawn with; if they are, log "
+    "more episodes."
+)
 NO_DIFFERENCE = "The log shows no difference at all: see whether what the policies differ in occurs in it."
 OTHERS_FIRST = (
     "More episodes alone would not settle it: what dropping states may cost, or the distance between "
@@ -61,8 +69,8 @@ def verdict(estimate: Estimate, baseline: Estimate | float) -> Verdict:
       >>> from deadweight.domains import deterministic_lift
       >>> from deadweight.verbs.estimate import evaluate
       >>> lift = deterministic_lift(7)
-      >>> found = evaluate(lift.sample(1000), lift.pi_e, lift.pi_b, ["BEHAVIOUR", "C-WSPDIS"], drop=[1, 3])
-      >>> verdict(found["C-WSPDIS"], found["BEHAVIOUR"]).answer
+      >>> table = evaluate(lift.sample(1000), lift.pi_e, lift.pi_b, ["BEHAVIOUR", "C-WSPDIS"], drop=[1, 3])
+      >>> verdict(table["C-WSPDIS"], table["BEHAVIOUR"]).answer
       'better'
     """
     return _doubted_by_flags(estimate, _by_numbers(estimate, baseline))
@@ -92,9 +100,9 @@ def _by_numbers(estimate: Estimate, baseline: Estimate | float) -> Verdict:
         f"{estimate.name} puts the new policy at {centre:.4g} against {value:.4g} for {name}: a difference "
         f"of {seen:+.4g}, {_range(lower, upper)} with {estimate.level:.0%} confidence ({how})."
     )
-    weak = _weakness(estimate)
+    weak, mend = _weakness(estimate)
     if weak:
-        ends, mend = (lower, upper), _mending(estimate)
+        ends = lower, upper
         return Verdict("cannot tell", (numbers, weak), centre - value, ends, sound=False, next_step=mend)
     answer = "better" if lower > slack else "worse" if upper < -slack else "cannot tell"
     reasons = [numbers]
@@ -113,7 +121,7 @@ def _untold(why: str, step: str) -> Verdict:
 
 
 def _next_step(answer: str, difference: float, half: float, fixed: float, n: int, blocked: str) -> str:
-    """What would settle the question.
+    """A sentence on what would settle the question.
 
     The part of the half-width that is `fixed` does not shrink with more episodes; where it is larger than the
     difference no number of them will do, and `blocked` says what else.
@@ -134,20 +142,6 @@ def _next_step(answer: str, difference: float, half: float, fixed: float, n: int
     return (
         f"About {two_digits(int(needed)):,} episodes of the same kind would settle it, if the difference is "
         "what it seems."
-    )
-
-
-def _mending(estimate: Estimate) -> str:
-    """What to do about weights that cannot carry a verdict."""
-    few = estimate.ess is not None and estimate.ess < thresholds.FEW_EPISODES
-    if few or "low-ess-undropped" in estimate.flags or "all-dropped" in estimate.flags:
-        return (
-            "Look at BLEND, which does not depend on these weights alone; or log more episodes, best with an "
-            "old policy that acts more like the new one."
-        )
-    return (
-        "See whether the old policy's probabilities are those that the actions were drawn with; if they are, "
-        "log more episodes."
     )
 
 
@@ -195,7 +189,7 @@ def judge(blend: Blend, baseline: float, n: int, known: bool, level: float = 0.9
 
 
 def _composition(blend: Blend) -> str:
-    """What the blend is made of, the largest share first."""
+    """The shares of the blend in words, the largest first."""
     parts = sorted(((share, name) for name, share in blend.shares.items()), reverse=True)
     named = [
         f"{share:.0%} {name} ({WORDS[name]})" for share, name in parts if share >= thresholds.SMALL_SHARE
@@ -204,7 +198,7 @@ def _composition(blend: Blend) -> str:
 
 
 def _unseen_error(blend: Blend) -> list[str]:
-    """How much of it rests on the model alone, and how wrong that may be without anybody seeing it."""
+    """The share that rests on the model alone, and the error of it that the log could not show."""
     share = blend.shares.get("DM", 0.0)
     if share < thresholds.SMALL_SHARE:
         return []
@@ -217,7 +211,7 @@ def _unseen_error(blend: Blend) -> list[str]:
 
 
 def _objection(blend: Blend) -> str:
-    """What the interval allows for most, and how much that is."""
+    """A sentence on what the interval allows for most, and how much that is."""
     allowed = f"and the interval allows {blend.contradiction:.4g} for that."
     cause = _cause(blend)
     if cause == MISSING:
@@ -238,7 +232,7 @@ def _objection(blend: Blend) -> str:
 
 
 def _cause(blend: Blend) -> str:
-    """What the interval allows for most: `MISSING` weight, a `SPARSE` log, or the name of an estimate."""
+    """The largest allowance of the interval: for `MISSING` weight, a `SPARSE` log, or an estimate by name."""
     if 0 < blend.missing >= blend.contradiction:
         return MISSING
     if blend.shared_bias >= blend.contradiction:
@@ -248,7 +242,7 @@ def _cause(blend: Blend) -> str:
 
 
 def _difference_of(blend: Blend) -> str:
-    """How far the estimate that differs most lies from the blend."""
+    """A sentence on the estimate that differs most from the blend."""
     assert blend.against is not None
     beyond = next((part.beyond for part in blend.parts if part.name == blend.against), blend.contradiction)
     return (
@@ -258,7 +252,7 @@ def _difference_of(blend: Blend) -> str:
 
 
 def _blocked(difference: float, blend: Blend) -> str:
-    """What to do where no number of episodes would do: the least that is in the way, or something to fix."""
+    """The next step where no number of episodes would do."""
     cause = _cause(blend)
     if difference == 0.0 == blend.contradiction:
         return NO_DIFFERENCE
@@ -286,9 +280,9 @@ def _doubted_by_flags(estimate: Estimate, judged: Verdict) -> Verdict:
     done = (*withheld, OF_BLEND) if estimate.blend is not None else withheld
     new = [flag for flag in flags if flag not in done and said[flag] not in judged.reasons]
     grave = [said[flag] for flag in new if flag in LEADING]
-    others = [said[flag] for flag in new if flag not in LEADING]
-    kept, last = (judged.reasons, ()) if judged.sound else (judged.reasons[:-1], judged.reasons[-1:])
-    reasons = (*grave, *kept, *others, *last)
+    rest = [said[flag] for flag in new if flag not in LEADING]
+    place = len(judged.reasons) - (not judged.sound)
+    reasons = (*grave, *judged.reasons[:place], *rest, *judged.reasons[place:])
     closing = tuple(flag for flag in GRAVE if flag in flags)
     if withheld:
         reasons, step = (*reasons, *(said[flag] for flag in reversed(withheld))), advice(withheld[0])
@@ -297,7 +291,7 @@ def _doubted_by_flags(estimate: Estimate, judged: Verdict) -> Verdict:
 
 
 def _step_in_doubt(judged: Verdict, flags: Iterable[str]) -> str | None:
-    """What to do next: an answer that is in doubt does not say that the log is long enough.
+    """The next step: an answer that is in doubt does not say that the log is long enough.
 
     Where there is none, a grave doubt comes before the advice to log more.
     """
@@ -329,8 +323,8 @@ def table_verdict(
         return judged
     against = [
         name
-        for name, other in estimates.items()
-        if contradicts(other, headline) and verdict(other, baseline).answer != judged.answer
+        for name, row in estimates.items()
+        if contradicts(row, headline) and verdict(row, baseline).answer != judged.answer
     ]
     if not against:
         return judged
@@ -358,17 +352,17 @@ def _doubted(estimates: Mapping[str, Estimate], headline: Estimate, judged: Verd
     return replace(judged, reasons=(reason, *judged.reasons), next_step=doubted)
 
 
-def contradicts(other: Estimate, headline: Estimate) -> bool:
+def contradicts(row: Estimate, headline: Estimate) -> bool:
     """Whether another estimate of the same policy, itself fit to be believed, lies apart from the headline.
 
     Only estimates by products of ratios count: the naive average is no estimate of the policy, and those that
     rest on a model alone are as wrong as it is.
     """
-    if other is headline or other.interval is None or headline.interval is None:
+    if row is headline or row.interval is None or headline.interval is None:
         return False
-    if not other.about.product or _weakness(other):
+    if not row.about.product or _weakness(row)[0]:
         return False
-    return other.interval[0] > headline.interval[1] or other.interval[1] < headline.interval[0]
+    return row.interval[0] > headline.interval[1] or row.interval[1] < headline.interval[0]
 
 
 def _range(lower: float, upper: float) -> str:
@@ -378,18 +372,21 @@ def _range(lower: float, upper: float) -> str:
     return "which could be anything" if lower == -upper else f"from {lower:+.4g} to {upper:+.4g}"
 
 
-def _weakness(estimate: Estimate) -> str:
-    """Why the weights cannot carry a verdict; empty where they can."""
+def _weakness(estimate: Estimate) -> tuple[str, str]:
+    """The reason why weights cannot carry a verdict, and the next step; empty where they can."""
+    flags = estimate.flags
+    mend = ALONE if "all-dropped" in flags else PROBABILITIES
     if estimate.ess is not None and estimate.ess < thresholds.FEW_EPISODES:
-        return f"Only {estimate.ess:.1f} of {estimate.n_episodes:,} episodes effectively carry the weights."
-    if "low-ess-undropped" in estimate.flags:
-        return remark("low-ess-undropped", estimate.about)
-    if "all-dropped" in estimate.flags and (estimate.bounds is None or estimate.bounds.disagreement is None):
-        return "Nearly every step is dropped, and there is no other estimate to check the model by."
+        few = f"Only {estimate.ess:.1f} of {estimate.n_episodes:,} episodes effectively carry the weights."
+        return few, ALONE
+    if "low-ess-undropped" in flags:
+        return remark("low-ess-undropped", estimate.about), ALONE
+    if "all-dropped" in flags and (estimate.bounds is None or estimate.bounds.disagreement is None):
+        return "Nearly every step is dropped, and there is no other estimate to check the model by.", mend
     z = estimate.mean_weight_z
     if z is not None and not abs(z) <= thresholds.FAR_FROM_ONE:
-        return f"Weights must average 1, and these are {z:+.1f} standard errors away from it."
-    return ""
+        return f"Weights must average 1, and these are {z:+.1f} standard errors away from it.", mend
+    return "", ""
 
 
 def _difference(
