@@ -146,10 +146,7 @@ class StartFamily:
                 continue
             for use, used in zip(maker.uses, maker.used(weighted), strict=True):
                 places = n_states * n_actions if use.along is None else n_states
-                if block.before is not None:
-                    used = used.times(block.before)
-                if block.during is not None and use.later:
-                    used = used.times(block.during)
+                used = _in_time(block, use, used)
                 if fold_of is not None:
                     used = Cells(used.weights, used.index + fold_of * places, used.where)
                 column = None if self.times is None else np.repeat(self.times, places // n_states)
@@ -200,6 +197,13 @@ class StartFamily:
             return discounted / group.n, None
         on = Normalised(group, self.family.gamma, self.family.finished)
         return table.sums, scale(on.slope[:columns], table.shift - group.shift[:columns]) / group.n
+
+
+def _in_time(block: Block, use: QUse, used: Cells) -> Cells:
+    """The cells times the discounts of a log by its durations."""
+    if block.before is not None:
+        used = used.times(block.before)
+    return used if block.during is None or not use.later else used.times(block.during)
 
 
 class Start:

@@ -437,34 +437,35 @@ def numpy_sums(walk: LaneWalk, gamma: float, wanted: Wanted) -> LaneSums:
     """The first walk."""
     cells, block, n_lanes = _cells(walk), walk.block, len(walk.lanes)
     n_states, n_actions = walk.lanes.n_states, walk.ratios.n_actions
-    shape, weights = (block.horizon, n_lanes), np.ones((block.n, n_lanes))
-    weight = np.empty(shape)
-    weighted = np.empty(shape) if wanted.steps else None
-    robust = np.empty(shape) if wanted.robust else None
-    before = np.empty(shape) if wanted.robust else None
-    lost = np.empty(shape) if wanted.lost else None
+    weight, weights = np.empty((block.horizon, n_lanes)), np.ones((block.n, n_lanes))
+    wanted_by_step = (wanted.steps, wanted.robust, wanted.robust, wanted.lost)
+    by_step = [np.empty_like(weight) if each else None for each in wanted_by_step]
+    weighted, robust, before, lost = by_step
     by_state = _Tables(walk, n_states) if wanted.by_state else None
     by_pair = _Tables(walk, n_states * n_actions) if wanted.by_pair else None
     for t in range(block.horizon):
         if by_state is not None:
             by_state.add(t, cells.state[t], cells.alive[t], weights)
-        if before is not None and cells.v is not None:
-            before[t] = cells.v[t] @ weights
+        _sum_step(before, t, cells.v, weights)
         if lost is not None:
             lost[t] = np.einsum("ml,ml->l", weights, cells.gain(t))
         cells.times(t, weights)
         if ((t + 1) % walk.ratios.stride == 0 or t + 1 == block.horizon) and not _in_range(weights):
             return LaneSums.none(block.n)
         weight[t] = weights.sum(axis=0)
-        if weighted is not None:
-            weighted[t] = cells.reward[t] @ weights
-        if robust is not None and cells.error is not None:
-            robust[t] = cells.error[t] @ weights
+        _sum_step(weighted, t, cells.reward, weights)
+        _sum_step(robust, t, cells.error, weights)
         if by_pair is not None:
             by_pair.add(t, cells.state[t] * n_actions + cells.action[t], cells.alive[t], weights)
     tables = [None if table is None else table.sums for table in (by_state, by_pair)]
     whole = WholeSums.of(weights, block.returns(gamma))
-    return LaneSums(block.n, False, weight, whole, weighted, robust, before, lost, *tables)
+    return LaneSums(block.n, False, weight, whole, *by_step, *tables)
+
+
+def _sum_step(sums: FloatArray | None, t: int, values: FloatArray | None, weights: FloatArray) -> None:
+    """The weighted sum of the values of step t, (H, m), in row t of the sums, if they are wanted."""
+    if sums is not None and values is not None:
+        sums[t] = values[t] @ weights
 
 
 def numpy_influences(walk: LaneWalk, factors: LaneFactors) -> LaneInfluences:
@@ -472,20 +473,30 @@ def numpy_influences(walk: LaneWalk, factors: LaneFactors) -> LaneInfluences:
     cells, block, n_lanes = _cells(walk), walk.block, len(walk.lanes)
     weights = np.ones((block.n, n_lanes))
     steps, robust, lost = (None if pull is None else np.zeros((block.n, n_lanes)) for pull in factors.after)
+    slope, slope_before = factors.slope, factors.slope_before
     for t in range(block.horizon):
-        if lost is not None and factors.slope_before is not None and factors.pull_lost is not None:
-            lost += weights * (cells.gain(t) * factors.slope_before[t] - factors.pull_lost[t])
-        if robust is not None and factors.slope_before is not None and factors.pull_before is not None:
-            assert cells.v is not None
-            robust += weights * (cells.v[t][:, None] * factors.slope_before[t] - factors.pull_before[t])
+        if lost is not None and slope_before is not None and factors.pull_lost is not None:
+            lost += weights * (cells.gain(t) * slope_before[t] - factors.pull_lost[t])
+        _pull_step(robust, t, cells.v, weights, slope_before, factors.pull_before)
         cells.times(t, weights)
-        if steps is not None and factors.slope is not None and factors.pull is not None:
-            steps += weights * (cells.reward[t][:, None] * factors.slope[t] - factors.pull[t])
-        if robust is not None and factors.slope is not None and factors.pull_robust is not None:
-            assert cells.error is not None
-            robust += weights * (cells.error[t][:, None] * factors.slope[t] - factors.pull_robust[t])
+        _pull_step(steps, t, cells.reward, weights, slope, factors.pull)
+        _pull_step(robust, t, cells.error, weights, slope, factors.pull_robust)
     # All of these have ended, while longer episodes of other blocks go on.
     for term, after in zip((steps, robust, lost), factors.after, strict=True):
         if term is not None and after is not None:
             term -= weights * after[block.horizon]
     return LaneInfluences(steps, robust, lost, weights)
+
+
+def _pull_step(
+    term: FloatArray | None,
+    t: int,
+    values: FloatArray | None,
+    weights: FloatArray,
+    slope: FloatArray | None,
+    pull: FloatArray | None,
+) -> None:
+    """Add W (value slope - pull) of step t to a term, if it is wanted."""
+    if term is not None and slope is not None and pull is not None:
+        assert values is not None
+        term += weights * (values[t][:, None] * slope[t] - pull[t])

@@ -299,16 +299,21 @@ def _rows_of(
         if missing and may_lack and own is not None and not (used & (rows >= 0)).any():
             raise _strangers(name, list(own), log)
         if missing and not may_lack:
-            spelt = own is not None and isinstance(missing[0], str) and not isinstance(plain(own[0]), str)
-            raise PolicyError(
-                f"{name} has {how_many(n_own, what)} and none for {what}{'s' if len(missing) > 1 else ''} "
-                f"{first_few(missing)}, which the log "
-                f"{'visits' if what == 'state' else 'has'}."
-                + (f" Labels match as they are written: the log has text, {name} numbers." if spelt else ""),
-                fix=f"Give {name} a {'row' if what == 'state' else 'column'} for every {what} of the log, or "
-                f"name its {what}s with {what}s=[...].",
-            )
+            raise _lacking(name, own, n_own, missing, what)
     return rows
+
+
+def _lacking(name: str, own: Labels | None, n_own: int, missing: Sequence[Any], what: str) -> PolicyError:
+    """The error about a policy without a row (or column) for labels that the log has."""
+    spelt = own is not None and isinstance(missing[0], str) and not isinstance(plain(own[0]), str)
+    return PolicyError(
+        f"{name} has {how_many(n_own, what)} and none for {what}{'s' if len(missing) > 1 else ''} "
+        f"{first_few(missing)}, which the log "
+        f"{'visits' if what == 'state' else 'has'}."
+        + (f" Labels match as they are written: the log has text, {name} numbers." if spelt else ""),
+        fix=f"Give {name} a {'row' if what == 'state' else 'column'} for every {what} of the log, or "
+        f"name its {what}s with {what}s=[...].",
+    )
 
 
 def _all_labels(logged: Labels, own: Sequence[tuple[Labels | None, int]]) -> Labels:
