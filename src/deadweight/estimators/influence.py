@@ -18,8 +18,7 @@ from deadweight.estimators.direct import Together
 from deadweight.estimators.product import Cells, Family, Normalised, ProductFamily, ProductSums, QUse
 from deadweight.question.question import Values
 from deadweight.sums.blocks import Block, Field, Folds, powers
-from deadweight.sums.running import scale
-from deadweight.sums.summaries import ColumnSums, common_shift, common_unit
+from deadweight.sums.summaries import ColumnSums, common_shift, common_unit, scale
 from deadweight.sums.weighting import WeightedBlock
 from deadweight.tools.arithmetic import sums_by
 from deadweight.typing import FloatArray, IntArray

@@ -20,8 +20,7 @@ from typing import Any, Protocol, TypeGuard
 import numpy as np
 
 from deadweight.sums.blocks import Block, Field, Table, discounted_sum, discounts
-from deadweight.sums.running import Running, discounted, times
-from deadweight.sums.summaries import ColumnSums, Moments
+from deadweight.sums.summaries import ColumnSums, Moments, Running, discounted, times
 from deadweight.sums.weighting import Walk, WeightedBlock, Weighting
 from deadweight.tools.arithmetic import Key, once
 from deadweight.typing import BoolArray, FloatArray, IntArray

@@ -23,9 +23,8 @@ from deadweight.estimators.product import Cells, Normalised, ProductFamily, QUse
 from deadweight.mdp.tabular import occupancies
 from deadweight.question.question import Question
 from deadweight.sums import kernel
-from deadweight.sums.blocks import Block, Field
-from deadweight.sums.running import Running
-from deadweight.sums.summaries import NOTHING, ColumnSums, Kish
+from deadweight.sums.blocks import Block, Field, readable
+from deadweight.sums.summaries import NOTHING, ColumnSums, Kish, Running
 from deadweight.sums.weighting import WeightedBlock, Weighting
 from deadweight.tools.arithmetic import divide
 from deadweight.typing import BoolArray, FloatArray, IntArray
@@ -118,7 +117,7 @@ class WindowWalks:
         ratios = steps.weighting.for_kernel(log)
         columns = (log.states, log.actions, log.rewards, log.offsets, block.rows)
         tables = (steps.q, steps.v, steps.ratios, steps.alive)
-        if not all(map(kernel.readable, (*columns, *log.ends, *ratios.arrays[:5], *tables))):
+        if not all(map(readable, (*columns, *log.ends, *ratios.arrays[:5], *tables))):
             return None
         sources = (*ratios.arrays[:5], ratios.n_actions, steps.q.shape[1])
         values = (*(table.reshape(-1) for table in tables), steps.gamma, steps.nothing_after)

@@ -243,6 +243,16 @@ class InMemory(Log):
         return self.census
 
     @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of episodes of each part."""
+        return tuple(part.n_episodes for part in self._parts)
+
+    @cached_property
+    def cut_early(self) -> int:
+        """Number of episodes that were cut elsewhere than at the time limit."""
+        return sum(part.n_cut_early for part in self._parts)
+
+    @property
     def time_limit(self) -> int | None:
         """Steps after which episodes were cut, where there is such a limit."""
         return self._parts[0].time_limit
@@ -322,4 +332,13 @@ def check_workers(workers: Any) -> None:
         raise OptionError(
             f"workers must be a whole number of at least 1; found {workers!r}.",
             fix="For example workers=4; the result does not depend on it.",
+        )
+
+
+def check_gamma(gamma: float) -> None:
+    """Refuse a discount outside (0, 1]."""
+    if not (isinstance(gamma, int | float | np.number) and 0.0 < gamma <= 1.0):
+        raise OptionError(
+            f"gamma must be above 0 and at most 1; found {gamma!r}.",
+            fix="For example gamma=1.0 (--gamma 1), where later rewards count in full, or 0.99.",
         )

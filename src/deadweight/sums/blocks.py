@@ -174,7 +174,7 @@ class Block:
         """(m,) discounted return of each episode."""
         if gamma not in self.walked_returns:
             log = self.log
-            if kernel.KERNEL is None or not kernel.readable(log.rewards):
+            if kernel.KERNEL is None or not readable(log.rewards):
                 returns = discounted_sum(self.rewards, gamma)
             else:
                 returns, discount = np.empty(self.n), discounts(gamma, self.horizon)
@@ -269,6 +269,11 @@ def powers(gamma: float, count: int) -> FloatArray:
 def discounts(gamma: float, count: int) -> FloatArray | None:
     """(count,) powers of gamma; None where all are one."""
     return None if gamma == 1.0 else powers(gamma, count)
+
+
+def readable(column: AnyArray | None) -> bool:
+    """Whether the kernel can read a column where it lies; there may be none."""
+    return column is None or (column.flags.c_contiguous and column.flags.aligned)
 
 
 # --- Fields.

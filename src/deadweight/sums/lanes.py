@@ -22,10 +22,9 @@ from functools import cached_property
 import numpy as np
 
 from deadweight.sums import kernel
-from deadweight.sums.blocks import Block, Folds, discounts
-from deadweight.sums.running import SAFE_LOG
+from deadweight.sums.blocks import Block, Folds, discounts, readable
 from deadweight.sums.summaries import WholeSums
-from deadweight.sums.weighting import Weighting
+from deadweight.sums.weighting import SAFE_LOG, Weighting
 from deadweight.tools.arithmetic import sums_by
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray
 
@@ -262,7 +261,7 @@ class LaneWalk:
     @cached_property
     def _compiled(self) -> bool:
         arrays = (*self._columns, *self.ratios.arrays, *self._tables)
-        return kernel.KERNEL is not None and all(map(kernel.readable, arrays))
+        return kernel.KERNEL is not None and all(map(readable, arrays))
 
     @cached_property
     def _arguments(self) -> tuple[object, ...]:

@@ -186,8 +186,9 @@ class _Table:
 
 
 def _read(policy: TabularPolicy, log: LogLabels) -> _Table:
-    states = _matched(policy.state_labels, policy.n_states, log.states, "state")
-    actions = _matched(policy.action_labels, policy.n_actions, log.actions, "action")
+    n_states, n_actions = policy.probs.shape
+    states = _matched(policy.state_labels, n_states, log.states, "state")
+    actions = _matched(policy.action_labels, n_actions, log.actions, "action")
     return _Table(policy.probs, states, actions, policy.action_labels is not None)
 
 

@@ -2,17 +2,20 @@
 
 Every estimate is a function of such sums, so a log may be summed whole, in blocks, or in parts on several
 workers. Each summary has `merge`, which takes the summary of other episodes.
+
+Weights are products of many ratios. `Running` carries them as value * 2**exponent where they could leave the
+range of doubles (`sums.weighting` makes them), and sums of such weights are in units of a power of two.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import numpy as np
 
-from deadweight.sums.running import Running, scale
 from deadweight.tools.arithmetic import divide, once
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray
 
@@ -133,6 +136,85 @@ class CoMoments:
         if self.n < 2:
             return np.full_like(self.products, np.nan)
         return self.products / ((self.n - 1) * float(self.n))
+
+
+@dataclass(frozen=True, eq=False)
+class Running:
+    """Weights `values * 2**exponents`; no exponents means that all are zero."""
+
+    values: FloatArray  # (m, C)
+    exponents: IntArray | None = None  # (m, C)
+
+    @property
+    def last(self) -> Running:
+        """The last column, (m, 1)."""
+        return self._columns(slice(-1, None))
+
+    def first(self, columns: int) -> Running:
+        """The weights of the first so many columns."""
+        return self._columns(slice(columns))
+
+    @property
+    def contiguous(self) -> Running:
+        """The weights in one piece: numpy sums those in another order than what lies scattered."""
+        return Running(np.ascontiguousarray(self.values), self.exponents)
+
+    @property
+    def lagged(self) -> Running:
+        """(m, C + 1): the weight before each step, 1 before the first, and the final one after the last."""
+        m = len(self.values)
+        values = np.concatenate([np.ones((m, 1)), self.values], axis=1)
+        if self.exponents is None:
+            return Running(values)
+        return Running(values, np.concatenate([np.zeros((m, 1), dtype=np.int64), self.exponents], axis=1))
+
+    def linear(self) -> FloatArray:
+        """The weights as doubles; too large ones become inf."""
+        return times(self, 1.0)
+
+    def logs(self) -> FloatArray:
+        """Natural logarithms of the weights; -inf for zeros."""
+        with np.errstate(divide="ignore"):
+            logs: FloatArray = np.log(self.values)
+        return logs if self.exponents is None else logs + self.exponents * math.log(2.0)
+
+    def among(self, counted: BoolArray | None) -> Running:
+        """The weights with those not counted set to zero, so that they never set the unit of a column."""
+        return self if counted is None else Running(self.values * counted, self.exponents)
+
+    def relative_to(self, shift: IntArray | int) -> FloatArray:
+        """The weights divided by 2**shift, column by column."""
+        if self.exponents is None and np.all(shift == 0):
+            return self.values
+        exponents = 0 if self.exponents is None else self.exponents
+        return scale(self.values, exponents - shift)
+
+    def _columns(self, which: slice) -> Running:
+        exponents = None if self.exponents is None else self.exponents[:, which]
+        return Running(self.values[:, which], exponents)
+
+
+def scale(values: FloatArray, exponents: IntArray | int) -> FloatArray:
+    """values * 2**exponents, with exponents of any size."""
+    return np.ldexp(values, np.clip(exponents, -5_000, 5_000).astype(np.int32))
+
+
+def times(weights: Running, factor: FloatArray | float) -> FloatArray:
+    """weights * factor as doubles. Zero factors give zero even where the weight is too large."""
+    product = weights.values * factor
+    if weights.exponents is None:
+        return product
+    with np.errstate(over="ignore"):
+        return scale(product, weights.exponents)
+
+
+def discounted(weights: Running, gamma: float) -> Running:
+    """gamma**t times the weights of column t, also where the one vanishes while the other overflows."""
+    if gamma == 1.0:
+        return weights
+    mantissas, whole = np.modf(np.arange(weights.values.shape[1]) * np.log2(gamma))
+    exponents = whole.astype(np.int64) + (0 if weights.exponents is None else weights.exponents)
+    return Running(weights.values * np.exp2(mantissas), exponents)
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,7 +37,7 @@ import numpy as np
 
 from deadweight.mdp.tabular import TabularMDP, average_actions
 from deadweight.sums import kernel
-from deadweight.sums.blocks import Block, Folds
+from deadweight.sums.blocks import Block, Folds, readable
 from deadweight.sums.lanes import aligned_zeros
 from deadweight.sums.summaries import Added
 from deadweight.tools.arithmetic import divide, sums_by, sums_by_row
@@ -382,7 +382,7 @@ class JointInfluence:
         if (
             kernel.KERNEL is None
             or log.discounting is not None
-            or not all(map(kernel.readable, (*columns, *log.ends)))
+            or not all(map(readable, (*columns, *log.ends)))
             or self._tables is None
         ):
             return None
