@@ -115,7 +115,7 @@ class WindowWalks:
         if kernel.KERNEL is None or log.discounting is not None:
             return None
         ratios = steps.weighting.for_kernel(log)
-        columns = (log.states, log.actions, log.rewards, log.offsets, block.rows)
+        columns = block.columns
         tables = (steps.q, steps.v, steps.ratios, steps.alive)
         if not all(map(readable, (*columns, *log.ends, *ratios.arrays[:5], *tables))):
             return None

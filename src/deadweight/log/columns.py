@@ -32,7 +32,7 @@ from deadweight.errors import (
     first_few,
 )
 from deadweight.log.labels import as_column, objects, plain
-from deadweight.tools.arithmetic import freeze_fields, frozen, unmasked
+from deadweight.tools.arithmetic import freeze_fields, frozen, real, unmasked
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray, Labels
 
 Where = Callable[[int], str]
@@ -44,17 +44,11 @@ LARGEST = 1e100
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """Numbers that describe the states of a log.
+    """Numbers that describe the states of a log."""
 
-    Attributes:
-      values: (steps, d).
-      last: (n, d) what follows the last row of each episode; NaN where nobody knows.
-      names: (d,) of the columns.
-    """
-
-    values: FloatArray
-    last: FloatArray
-    names: tuple[str, ...]
+    values: FloatArray  # (steps, d)
+    last: FloatArray  # (n, d) what follows the last row of each episode; NaN where nobody knows
+    names: tuple[str, ...]  # (d,) of the columns
 
     def __post_init__(self) -> None:
         freeze_fields(self)
@@ -297,15 +291,10 @@ def _is_unknown(label: Any, is_state: bool) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Standing:
-    """The number of rows that each row stands for, where episodes were cut: its own and those not seen.
+    """The number of rows that each row stands for, where episodes were cut: its own and those not seen."""
 
-    Attributes:
-      rows: (steps,) one over the chance that the row's episode was not cut before the row.
-      outcomes: (steps,) the same for what follows a row, where the log says it.
-    """
-
-    rows: FloatArray
-    outcomes: FloatArray
+    rows: FloatArray  # (steps,) one over the chance that the row's episode was not cut before the row
+    outcomes: FloatArray  # (steps,) the same for what follows a row, where the log says it
 
     def select(self, rows: IntArray) -> Standing:
         """The numbers of some of the rows."""
@@ -396,10 +385,7 @@ def checked_durations(durations: Any, n: int, where: Where) -> FloatArray:
 def as_numbers(values: npt.ArrayLike, what: str, fix: str) -> FloatArray:
     """A new column of numbers; an error where they are none, or complex: a part would be lost."""
     try:
-        given = np.asarray(unmasked(values))
-        if np.iscomplexobj(given):
-            raise TypeError("no imaginary parts")
-        return given.astype(np.float64, copy=not isinstance(values, list | tuple))
+        return real(values)
     except (TypeError, ValueError):
         raise DataError(f"The {what} column must hold numbers; found something else.", fix=fix) from None
 
@@ -494,16 +480,11 @@ def within_limit(lengths: IntArray, limit: int) -> BoolArray:
 
 @dataclass(frozen=True)
 class Cuts:
-    """Where episodes stop whose flags say that they were cut; merges.
+    """Where episodes stop whose flags say that they were cut; merges."""
 
-    Attributes:
-      number: cut episodes.
-      shortest, longest: their fewest and their most steps; 0 where none was cut.
-    """
-
-    number: int
-    shortest: int
-    longest: int
+    number: int  # cut episodes
+    shortest: int  # their fewest steps; 0 where none was cut
+    longest: int  # their most steps; 0 where none was cut
 
     @classmethod
     def of(cls, lengths: IntArray) -> Cuts:

@@ -25,23 +25,14 @@ from deadweight.typing import BoolArray, FloatArray, Labels
 
 @dataclass(frozen=True, eq=False)
 class Census:
-    """How many episodes a log has, how long they are and how they end; merges.
+    """How many episodes a log has, how long they are and how they end; merges."""
 
-    Attributes:
-      sizes: episodes of each part.
-      horizon: steps of the longest episode.
-      terminated: episodes that ended by termination.
-      top: largest index of a state and of an action that occurs; (-1, -1) if nobody looked.
-      cut_early: episodes that were cut elsewhere than at the time limit.
-      cuts: where cut episodes stop.
-    """
-
-    sizes: tuple[int, ...]
-    horizon: int
-    terminated: int
-    top: tuple[int, int]
-    cut_early: int
-    cuts: Cuts
+    sizes: tuple[int, ...]  # episodes of each part
+    horizon: int  # steps of the longest episode
+    terminated: int  # episodes that ended by termination
+    top: tuple[int, int]  # largest index of a state and of an action that occurs; (-1, -1) if nobody looked
+    cut_early: int  # episodes that were cut elsewhere than at the time limit
+    cuts: Cuts  # where cut episodes stop
 
     @classmethod
     def of(cls, pieces: Sequence[Trajectories], look: bool = False) -> Census:

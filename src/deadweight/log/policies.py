@@ -17,7 +17,7 @@ from deadweight.errors import PolicyError, how_many
 from deadweight.log.columns import check_log_probabilities, first_odd_row
 from deadweight.log.labels import as_column, joined, objects, plain
 from deadweight.log.trajectories import TableRows, Trajectories, places, places_among
-from deadweight.tools.arithmetic import frozen, unmasked
+from deadweight.tools.arithmetic import frozen, real, unmasked
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray, Labels
 
 ROW_SUM_TOLERANCE = 1e-6
@@ -125,10 +125,7 @@ def frequencies(counts: npt.NDArray[Any]) -> FloatArray:
 def check_table(probs: npt.ArrayLike) -> FloatArray:
     """The table as numbers; an error where it is none, or one of log-probabilities."""
     try:
-        given = np.asarray(unmasked(getattr(probs, "probs", probs)))
-        if np.iscomplexobj(given):
-            raise TypeError("complex numbers are no probabilities")
-        table = np.array(given, dtype=np.float64)
+        table = real(getattr(probs, "probs", probs))
     except (TypeError, ValueError):
         raise PolicyError(
             "A policy must be an (S, A) table of numbers; found something else.",
@@ -425,9 +422,7 @@ class FeaturePolicy:
 
     def _as_numbers(self, answer: AnyArray, where: str) -> FloatArray:
         try:
-            if np.iscomplexobj(answer):
-                raise TypeError("complex numbers are no probabilities")
-            return np.asarray(answer, dtype=np.float64)
+            return real(answer)
         except (TypeError, ValueError):
             raise PolicyError(
                 f"{self!r} must return probabilities, one column for each action; for {where} it returned "

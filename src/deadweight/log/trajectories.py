@@ -532,18 +532,12 @@ class EndsOpen(Trajectories):
 
 @dataclass(frozen=True, eq=False)
 class TableRows:
-    """Where the steps and the episodes of a log stand in the table that it was read from.
+    """Where the steps and the episodes of a log stand in the table that it was read from."""
 
-    Attributes:
-      rows: (steps,) row of the table, from 0.
-      episodes: (n,) number among the episodes of the whole table, in the order in which `read` has them.
-      n_rows, n_episodes: of the whole table.
-    """
-
-    rows: IntArray
-    episodes: IntArray
-    n_rows: int
-    n_episodes: int
+    rows: IntArray  # (steps,) row of the table, from 0
+    episodes: IntArray  # (n,) number among the episodes of the whole table, in the order of `read`
+    n_rows: int  # of the whole table
+    n_episodes: int  # likewise
 
     @classmethod
     def whole(cls, rows: IntArray, n_rows: int, n_episodes: int) -> TableRows:

@@ -30,6 +30,7 @@ from deadweight.mdp.tabular import (
     policy_value,
     reached,
 )
+from deadweight.tools.arithmetic import softmax
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 Act = Callable[[FloatArray], Any]
@@ -236,12 +237,6 @@ def as_policy(policy: Any, mdp: TabularMDP) -> TabularPolicy:
 def uniform(mdp: TabularMDP) -> TabularPolicy:
     """The policy that takes every action equally often."""
     return as_policy(np.full(mdp.r.shape, 1.0 / mdp.n_actions), mdp)
-
-
-def softmax(logits: FloatArray) -> FloatArray:
-    """exp(logits) with rows summing to 1."""
-    weights = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return np.asarray(weights / weights.sum(axis=1, keepdims=True), dtype=np.float64)
 
 
 # --- Worlds with features.

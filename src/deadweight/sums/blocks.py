@@ -94,6 +94,12 @@ class Block:
         rows += self.log.offsets[self.rows]
         return rows.T
 
+    @property
+    def columns(self) -> tuple[AnyArray, ...]:
+        """The columns of the log, and the numbers of the episodes, as the kernel takes a block."""
+        log = self.log
+        return log.states, log.actions, log.rewards, log.offsets, self.rows
+
     def take(self, column: AnyArray, fill: float) -> AnyArray:
         """(m, H) cells of a per-step column, `fill` on padding. A view where that is possible."""
         if self._slice is not None:
@@ -407,15 +413,10 @@ class Logged(Field):
 
 @dataclass(frozen=True, eq=False)
 class Folds:
-    """The fold of each episode, by its number in the whole log: however that is cut into parts.
+    """The fold of each episode, by its number in the whole log: however that is cut into parts."""
 
-    Attributes:
-      count: number of folds.
-      first: (parts,) the number, in the whole log, of each part's first episode.
-    """
-
-    count: int
-    first: IntArray
+    count: int  # number of folds
+    first: IntArray  # (parts,) the number, in the whole log, of each part's first episode
 
     @classmethod
     def of(cls, count: int, sizes: Sequence[int]) -> Folds:

@@ -99,21 +99,13 @@ class LaneValues:
 
 @dataclass(frozen=True)
 class Wanted:
-    """The sums that are wanted besides those of the weights.
+    """The sums that are wanted besides those of the weights."""
 
-    Attributes:
-      steps: of W r.
-      robust: of W (r - Q) and W_before V.
-      lost: of W_before delta on dropped steps.
-      by_state: weights before each step by state.
-      by_pair: weights after each step by state and action.
-    """
-
-    steps: bool = False
-    robust: bool = False
-    lost: bool = False
-    by_state: bool = False
-    by_pair: bool = False
+    steps: bool = False  # of W r
+    robust: bool = False  # of W (r - Q) and W_before V
+    lost: bool = False  # of W_before delta on dropped steps
+    by_state: bool = False  # weights before each step by state
+    by_pair: bool = False  # weights after each step by state and action
 
     def __or__(self, other: Wanted) -> Wanted:
         return Wanted(*(a or b for a, b in zip(vars(self).values(), vars(other).values(), strict=True)))
@@ -248,11 +240,6 @@ class LaneWalk:
         self.fold_of = values.fold_of(block)
 
     @property
-    def _columns(self) -> tuple[AnyArray, ...]:
-        log = self.block.log
-        return (log.states, log.actions, log.rewards, log.offsets, self.block.rows)
-
-    @property
     def _tables(self) -> tuple[AnyArray | None, ...]:
         values = self.values
         tables = (values.q, values.v, values.delta)
@@ -260,7 +247,7 @@ class LaneWalk:
 
     @cached_property
     def _compiled(self) -> bool:
-        arrays = (*self._columns, *self.ratios.arrays, *self._tables)
+        arrays = (*self.block.columns, *self.ratios.arrays, *self._tables)
         return kernel.KERNEL is not None and all(map(readable, arrays))
 
     @cached_property
@@ -273,7 +260,7 @@ class LaneWalk:
         lanes = (*ratios.arrays[:5], pattern, keep.reshape(-1), *numbers)
         return (
             self.block.horizon,
-            self._columns,
+            self.block.columns,
             lanes,
             (*self._tables, self.fold_of, horizon, self.values.count),
         )

@@ -249,14 +249,11 @@ class ColumnSums:
             all stay.
         """
         n, columns = values.shape
-        members = weights.among(counted)
-        shift = common_shift(members)
-        w = members.relative_to(shift)
-        weight = np.add.reduce(w, axis=0)
+        shift, w, weight = _summed(weights, counted)
         return cls(
             n=n,
             stays=counted is None,
-            shift=np.where(weight == 0, NOTHING, shift),
+            shift=shift,
             weight=weight,
             weighted=np.einsum("ij,ij->j", w, values),
             counted=np.full(columns, float(n)) if counted is None else counted.sum(axis=0, dtype=np.float64),
@@ -329,11 +326,7 @@ class Kish:
     @classmethod
     def of(cls, weights: Running, counted: BoolArray | None = None) -> Kish:
         """From (m, C) weights; `counted` as in `ColumnSums`."""
-        members = weights.among(counted)
-        shift = common_shift(members)
-        w = members.relative_to(shift)
-        weight = np.add.reduce(w, axis=0)
-        shift = np.where(weight == 0, NOTHING, shift)
+        shift, w, weight = _summed(weights, counted)
         return cls(counted is None, shift, weight, np.add.reduce(w * w, axis=0))
 
     def merge(self, other: Kish) -> Kish:
@@ -355,6 +348,15 @@ class Kish:
     def ess(self) -> FloatArray:
         """(C,) effective sample size; 0 where all weights are zero."""
         return np.divide(self.weight**2, self.squares, out=np.zeros_like(self.weight), where=self.squares > 0)
+
+
+def _summed(weights: Running, counted: BoolArray | None) -> tuple[IntArray, FloatArray, FloatArray]:
+    """The unit of each column, its weights in that unit, without those not counted, and their sum."""
+    members = weights.among(counted)
+    shift = common_shift(members)
+    w = members.relative_to(shift)
+    weight = np.add.reduce(w, axis=0)
+    return np.where(weight == 0, NOTHING, shift), w, weight
 
 
 def common_shift(weights: Running) -> IntArray:
@@ -435,15 +437,26 @@ class KeyedSums:
         return 1 + max(int(keys[-1]) for keys in filled) <= SPARSE_KEYS * sum(keys.size for keys in filled)
 
 
+class Added:
+    """A dataclass of sums that merges field by field: numbers and arrays add up, the rest merges."""
+
+    def merge(self, other: Self) -> Self:
+        """The sums of both."""
+        names = [each.name for each in fields(self)]  # type: ignore[arg-type]
+        return type(self)(*(_added(getattr(self, name), getattr(other, name)) for name in names))
+
+
+def _added(a: Any, b: Any) -> Any:
+    if isinstance(a, tuple):
+        return tuple(_added(x, y) for x, y in zip(a, b, strict=True))
+    return a.merge(b) if hasattr(a, "merge") else a + b
+
+
 @dataclass(frozen=True, eq=False)
-class Total:
+class Total(Added):
     """A sum, of a number or of an array."""
 
     value: FloatArray | float
-
-    def merge(self, other: Total) -> Total:
-        """The sum of both."""
-        return Total(self.value + other.value)
 
 
 @dataclass(frozen=True)
@@ -484,17 +497,13 @@ class WholeSums:
     .. math:: \sum B^2 (G - v)^2 = \sum B^2 (G - c)^2 - 2 (v - c) \sum B^2 (G - c) + (v - c)^2 \sum B^2
 
     loses no digits: c is what the episodes so far say themselves.
-
-    Attributes:
-      weight, weighted, squares: of B, of B G and of B^2.
-      centred, spread: of B^2 (G - c) and of B^2 (G - c)^2, where c = weighted / weight.
     """
 
-    weight: FloatArray
-    weighted: FloatArray
-    squares: FloatArray
-    centred: FloatArray
-    spread: FloatArray
+    weight: FloatArray  # of B
+    weighted: FloatArray  # of B G
+    squares: FloatArray  # of B^2
+    centred: FloatArray  # of B^2 (G - c), where c = weighted / weight
+    spread: FloatArray  # of B^2 (G - c)^2
 
     @classmethod
     def of(cls, final: FloatArray, returns: FloatArray) -> WholeSums:
@@ -531,12 +540,3 @@ class WholeSums:
             return np.full_like(self.weight, np.nan)
         spread = np.maximum(self.spread, 0.0)
         return np.sqrt(n / (n - 1) * spread) / np.where(self.weight == 0, np.inf, self.weight)
-
-
-class Added:
-    """A dataclass of sums that merges field by field: numbers and arrays add up, summaries merge."""
-
-    def merge(self, other: Self) -> Self:
-        """The sums of both."""
-        pairs = [(getattr(self, each.name), getattr(other, each.name)) for each in fields(self)]  # type: ignore[arg-type]
-        return type(self)(*(a.merge(b) if hasattr(a, "merge") else a + b for a, b in pairs))

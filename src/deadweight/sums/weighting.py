@@ -45,15 +45,11 @@ class Ratios:
 
     In `table` by state and action; or as the quotient of `top` and `bottom`, each a table or a column. A drop
     that the table does not hold yet is one flag for each step or a state.
-
-    Attributes:
-      n_actions: columns of the tables, which are flat.
-      log_bound: a bound on abs(log(ratio)) over the positive ones of `table`; None: look at each.
     """
 
-    n_actions: int
+    n_actions: int  # columns of the tables, which are flat
     table: FloatArray | None = None
-    log_bound: float | None = None
+    log_bound: float | None = None  # on abs(log(ratio)) over the positive ones of `table`; None: look at each
     top_table: FloatArray | None = None
     bottom_table: FloatArray | None = None
     top_column: FloatArray | None = None
@@ -123,8 +119,7 @@ def walk(block: Block, ratios: Ratios, gamma: float) -> Walk | None:
 
 def _columns(block: Block, ratios: Ratios) -> tuple[AnyArray, ...] | None:
     """The kernel's view of a block; None where it cannot read it, or these ratios leave its range."""
-    log = block.log
-    columns = (log.states, log.actions, log.rewards, log.offsets, block.rows)
+    columns = block.columns
     fits = all(map(readable, (*columns, *ratios.arrays))) and (ratios.log_bound or 0.0) <= SAFE_LOG
     return columns if fits else None
 
@@ -248,17 +243,11 @@ class WeightedBlock:
 
 @dataclass(frozen=True, eq=False)
 class RatioTable:
-    """The ratio of every state and action.
+    """The ratio of every state and action."""
 
-    Attributes:
-      values: (S * A,).
-      n_actions: A.
-      log_bound: a bound on abs(log) of the positive ones.
-    """
-
-    values: FloatArray
-    n_actions: int
-    log_bound: float
+    values: FloatArray  # (S * A,)
+    n_actions: int  # A
+    log_bound: float  # a bound on abs(log) of the positive ones
 
     def on(self, block: Block) -> FloatArray:
         """(m, H) the ratios of a block, 1 on padding."""

@@ -43,18 +43,12 @@ _SCATTER = tuple(np.uint64(odd) for odd in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5
 
 @dataclass(frozen=True)
 class Copies:
-    """Equal episodes, beside how many there would be by chance.
+    """Equal episodes, beside how many there would be by chance."""
 
-    Attributes:
-      pairs: of equal episodes.
-      expected, deviation: how many there would be by chance, and their standard deviation.
-      real: whether rewards are real numbers, which are hardly ever equal.
-    """
-
-    pairs: int
-    expected: float
-    deviation: float
-    real: bool = False
+    pairs: int  # of equal episodes
+    expected: float  # how many there would be by chance
+    deviation: float  # and their standard deviation
+    real: bool = False  # whether rewards are real numbers, which are hardly ever equal
 
     @property
     def found(self) -> bool:

@@ -216,7 +216,7 @@ def _counted(
 ) -> list[Counts] | None:
     """These counts by the kernel, in tables of all transitions; None where it cannot or they are large."""
     log, pairs, width = block.log, n_states * n_actions, n_states + 2
-    columns = (log.states, log.actions, log.rewards, log.offsets, block.rows)
+    columns = block.columns
     steps = int(block.lengths.sum())
     if (
         kernel.KERNEL is None
