@@ -303,20 +303,12 @@ class Standing:
 
 @dataclass(frozen=True, eq=False)
 class Discounting:
-    """The weight of each row of a log, by its durations or by the rows that it stands for.
+    """The weight of each row of a log, by its durations or by the rows that it stands for."""
 
-    Attributes:
-      rewards: (steps,) as they were paid.
-      before: (steps,) gamma to the power of the time that has passed before the row, times the number of rows
-        that it stands for.
-      during: (steps,) gamma to the power of the duration of the row; None without durations.
-      standing: for how many rows each row stands, where episodes were cut; None for itself only.
-    """
-
-    rewards: FloatArray
-    before: FloatArray
-    during: FloatArray | None = None
-    standing: Standing | None = None
+    rewards: FloatArray  # (steps,) as they were paid
+    before: FloatArray  # (steps,) gamma ** time passed before the row, times the rows that it stands for
+    during: FloatArray | None = None  # (steps,) gamma ** duration of the row; None without durations
+    standing: Standing | None = None  # rows that each row stands for, where episodes were cut
 
     @classmethod
     def of(cls, rewards: FloatArray, durations: FloatArray, offsets: IntArray, gamma: float) -> Discounting:

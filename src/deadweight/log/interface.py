@@ -72,18 +72,12 @@ Check = Callable[[Trajectories], None]
 
 @dataclass(frozen=True, eq=False)
 class LogLabels:
-    """The labels that policies are aligned with.
-
-    Attributes:
-      states, actions: the labels of a log, in the order of its indices.
-      logged: which probabilities of the action taken it has: "propensities", "target_probs".
-      visited: (S,) and (A,) which states and actions occur. It may take a pass, so it is called only where a
-        policy lacks a label.
-    """
+    """The labels that policies are aligned with, in the order of a log's indices."""
 
     states: Labels
     actions: Labels
-    logged: frozenset[str]
+    logged: frozenset[str]  # of the probabilities of the action taken: "propensities", "target_probs"
+    # (S,) and (A,) which of them occur: it may take a pass, and is called only where a policy lacks a label.
     visited: Callable[[], tuple[BoolArray, BoolArray]]
 
 

@@ -307,15 +307,10 @@ def returns(world: World, act: Act, episodes: int, horizon: int, rng: np.random.
 
 @dataclass(frozen=True)
 class Logistic:
-    """Action probabilities by a softmax of linear scores, (m, d) -> (m, A).
+    """Action probabilities by a softmax of linear scores of the first features, (m, d) -> (m, A)."""
 
-    Attributes:
-      weights: (d, A), a row for each of the first d features; it does not look at others.
-      bias: (A,).
-    """
-
-    weights: tuple[tuple[float, ...], ...]
-    bias: tuple[float, ...]
+    weights: tuple[tuple[float, ...], ...]  # a row for each of these features, a column for each action
+    bias: tuple[float, ...]  # (A,)
 
     def __call__(self, x: FloatArray) -> FloatArray:
         """(m, A) probabilities."""

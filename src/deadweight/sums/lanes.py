@@ -73,19 +73,12 @@ class Lanes:
 
 @dataclass(frozen=True, eq=False)
 class LaneValues:
-    """The values that are weighed besides rewards.
+    """The values that are weighed besides rewards; T = 1 where those of a state are the same at all steps."""
 
-    Attributes:
-      delta: (T, S) advantage of a dropped step; None where nobody corrects. (1, S) where the values of a
-        state are the same at all steps.
-      q, v: (folds, T, S, A) and (folds, T, S), or T = 1 as well, for doubly robust terms; None for none.
-      folds: the fold that an episode uses; None: the only one.
-    """
-
-    delta: FloatArray | None = None
-    q: FloatArray | None = None
-    v: FloatArray | None = None
-    folds: Folds | None = None
+    delta: FloatArray | None = None  # (T, S) advantage of a dropped step; None where nobody corrects
+    q: FloatArray | None = None  # (folds, T, S, A) for doubly robust terms; None for none
+    v: FloatArray | None = None  # (folds, T, S) likewise
+    folds: Folds | None = None  # the fold that an episode uses; None: the only one
 
     @property
     def count(self) -> int:
@@ -115,26 +108,19 @@ class Wanted:
 class LaneSums:
     """Sums over episodes; they merge. What was not wanted is None.
 
-    Attributes:
-      n: episodes.
-      declined: a block has left the range of doubles, and there are no sums.
-      weight: (T, L) of W, with the last weights of ended episodes.
-      weighted, robust, before, lost: (T, L).
-      by_state, by_pair: (folds, T, S, L), (folds, T, S * A, L), or with more lanes after the last. Whoever
-        merges gives them away.
-      whole: of whole weights; None where they were declined.
+    Tables by state and pair may have more lanes after the last; whoever merges gives them away.
     """
 
-    n: int
-    declined: bool
-    weight: FloatArray
-    whole: WholeSums | None
-    weighted: FloatArray | None = None
+    n: int  # episodes
+    declined: bool  # a block has left the range of doubles, and there are no sums
+    weight: FloatArray  # (T, L) of W, with the last weights of ended episodes
+    whole: WholeSums | None  # of whole weights; None where they were declined
+    weighted: FloatArray | None = None  # (T, L), as the next three
     robust: FloatArray | None = None
     before: FloatArray | None = None
     lost: FloatArray | None = None
-    by_state: FloatArray | None = None
-    by_pair: FloatArray | None = None
+    by_state: FloatArray | None = None  # (folds, T, S, L)
+    by_pair: FloatArray | None = None  # (folds, T, S * A, L)
 
     @classmethod
     def none(cls, n: int) -> LaneSums:

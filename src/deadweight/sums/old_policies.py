@@ -217,10 +217,7 @@ def _apart(sums: KeyedSums, count: int, extent: Extent) -> FloatArray:
     return divide(sums_by(member, beyond, count), error)
 
 
-# --- Slopes of what followed by the logged probability ------------------------------------------------------
-#
-# What is regressed on what is said in `deadweight.answers.trust`, for an evaluation, and in
-# `deadweight.io.doctor_policies`, where there is no new policy yet.
+# --- Slopes of what followed by the logged probability, for `answers.trust` and `io.doctor_policies`
 
 # A tail below this is no number any more; the z of it is 38.
 SMALLEST = 1e-300
@@ -233,14 +230,9 @@ SAME = 1e-3
 
 @dataclass(frozen=True)
 class Confounding:
-    """What the check has found.
+    """The slope of the model's errors by the logged probabilities, of the action for which it is clearest."""
 
-    Attributes:
-      z: of the action for which it is clearest, the slope of the model's errors by the logged probabilities,
-        in standard errors; counted as if that action had been the only one.
-    """
-
-    z: float
+    z: float  # in standard errors, counted as if that action had been the only one
 
     @classmethod
     def of(cls, sums: FloatArray) -> Confounding:
