@@ -77,11 +77,8 @@ class WindowSums:
 class Incremental:
     """INCRIS over windows of at most `window` steps (None: unlimited).
 
-    Args:
-      weighting: the ratios, with the drop applied.
-      gamma: discount.
-      horizon: T, the longest episode of the whole log.
-      window, variance, ended_ratios, finished: see the module and `deadweight.question.asked`.
+    The horizon T is the longest episode of the whole log; for the conventions see the module and
+    `deadweight.question.asked`.
     """
 
     def __init__(

@@ -134,11 +134,7 @@ class Errors:
 
 
 class ModelSteps:
-    """Values, state ratios and the share of episodes that goes on, by the model, at the steps of a log.
-
-    Args:
-      question: with a model that can be solved.
-    """
+    """Values, state ratios and the share of episodes that go on, by the model, at the steps of a log."""
 
     def __init__(self, question: Question) -> None:
         values = question.values

@@ -79,7 +79,7 @@ def features_of_steps(features: Any, names: Any, last: Any, n_episodes: int, n: 
                 fix="Give them as well: features=X, with one row for each step.",
             )
         return None
-    own = getattr(features, "columns", None) if names is None else names
+    given = getattr(features, "columns", None) if names is None else names
     matrix = _matrix(features, "features")
     if matrix.ndim != 2 or matrix.shape[1] == 0:
         raise DataError(
@@ -88,7 +88,7 @@ def features_of_steps(features: Any, names: Any, last: Any, n_episodes: int, n: 
             fix="For a single feature pass values[:, None].",
         )
     width = matrix.shape[1]
-    called = tuple(f"x{j}" for j in range(width)) if own is None else tuple(str(name) for name in own)
+    called = tuple(f"x{j}" for j in range(width)) if given is None else tuple(str(name) for name in given)
     if len(called) != width or len(set(called)) != width:
         raise DataError(
             f"feature_names must name each of the {width} features once; found {len(called)} names, "
@@ -169,11 +169,11 @@ def _refuse(bad: BoolArray, values: FloatArray, names: tuple[str, ...], what: st
     cells = np.argwhere(bad)
     row, column = (int(i) for i in cells[0])
     value = values[row, column]
-    found = "nothing (NaN)" if np.isnan(value) else f"{value}"
+    shown = "nothing (NaN)" if np.isnan(value) else f"{value}"
     size = f" of at most {LARGEST:g} in size" if np.isfinite(value) else ""
     more = f" ({len(cells)} such cells)" if len(cells) > 1 else ""
     raise DataError(
-        f"{what} must be finite numbers{size}; found {found} in row {row}, column {names[column]!r}{more}.",
+        f"{what} must be finite numbers{size}; found {shown} in row {row}, column {names[column]!r}{more}.",
         fix="Fill in or leave out such values before; a feature is a finite number in every row.",
     )
 

@@ -93,22 +93,13 @@ class Giver(Protocol):
 
 
 class Log(Labelled, Sequence[Trajectories]):
-    """A log in parts.
+    """A log in parts, with common labels."""
 
-    Attributes:
-      state_labels, action_labels: of all parts.
-      n_steps: rows of all parts.
-      has_rows: whether the rows are in memory and in one piece, so that one flag for each step can be given.
-      has_states: whether states have labels; else each row is a state of its own.
-      has_durations: whether rows say how long they took.
-      has_behaviour_ids: whether episodes say which of several old policies made them.
-    """
-
-    n_steps: int
-    has_rows: bool
-    has_states = True
-    has_durations = False
-    has_behaviour_ids = False
+    n_steps: int  # rows of all parts
+    has_rows: bool  # rows are in memory and in one piece, so that one flag for each step can be given
+    has_states = True  # states have labels; else each row is a state of its own
+    has_durations = False  # rows say how long they took
+    has_behaviour_ids = False  # episodes say which of several old policies made them
 
     @property
     @abstractmethod

@@ -46,28 +46,18 @@ T = TypeVar("T")
 
 
 class Block:
-    """Some episodes of a log as (m, H) matrices.
+    """Some episodes of a log as (m, H) matrices."""
 
-    Attributes:
-      log: the log they come from.
-      rows: (m,) their episode numbers.
-      lengths: (m,) their lengths.
-      horizon: H, the longest of them.
-      part: the number of the part of the log that they come from, where it has several.
-      first: episodes of that part that come before `log`.
-      walked_returns: by discount, the `returns` so far; a walk along the block sums them on its way.
-    """
-
-    part = 0
-    first = 0
+    part = 0  # the number of the part of the log that they come from, where it has several
+    first = 0  # episodes of that part that come before `log`
 
     def __init__(self, log: Trajectories, rows: IntArray, contiguous: bool) -> None:
-        self.log = log
-        self.rows = rows
-        self.lengths: IntArray = log.lengths[rows]
-        self.horizon = int(self.lengths.max())
+        self.log = log  # that they come from
+        self.rows = rows  # (m,) their episode numbers
+        self.lengths: IntArray = log.lengths[rows]  # (m,)
+        self.horizon = int(self.lengths.max())  # H
         self._shared: dict[Hashable, Any] = {}
-        self.walked_returns: dict[float, FloatArray] = {}
+        self.walked_returns: dict[float, FloatArray] = {}  # by discount; a walk sums them on its way
         self._slice = slice(int(log.offsets[rows[0]]), int(log.offsets[rows[-1] + 1])) if contiguous else None
 
     @property
@@ -430,15 +420,10 @@ class Folds:
 
 @dataclass(frozen=True, eq=False)
 class ByFold(Field):
-    """The field of an episode's fold: a model that has not seen it.
+    """The field of an episode's fold: a model that has not seen it."""
 
-    Args:
-      fields: one a fold.
-      folds: which fold an episode is in.
-    """
-
-    fields: tuple[Field, ...]
-    folds: Folds
+    fields: tuple[Field, ...]  # one a fold
+    folds: Folds  # which fold an episode is in
 
     @cached_property
     def _side_by_side(self) -> tuple[Table, FloatArray] | None:

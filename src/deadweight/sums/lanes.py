@@ -211,14 +211,7 @@ class LaneInfluences:
 
 
 class LaneWalk:
-    """A block, walked along in every lane.
-
-    Args:
-      block: some episodes.
-      weighting: their ratios, nothing dropped.
-      lanes: what each of them drops.
-      values: what is weighed.
-    """
+    """A block, walked along in every lane; of the weighting nothing is dropped but what the lanes drop."""
 
     def __init__(self, block: Block, weighting: Weighting, lanes: Lanes, values: LaneValues) -> None:
         self.block, self.weighting, self.lanes, self.values = block, weighting, lanes, values

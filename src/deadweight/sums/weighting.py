@@ -89,10 +89,9 @@ class Walk:
     weighted: FloatArray  # (H,) sum over i of W_t r_t
 
     def influence(self, slope: FloatArray, pull: FloatArray) -> FloatArray:
-        """(m,) sum over t of W_t (r_t slope_t - pull_t); an ended episode has r = 0 and its last weight.
+        """(m,) sum over t of W_t (r_t slope_t - pull_t), of (T,) factors, T >= H.
 
-        Args:
-          slope, pull: (T,), T >= H.
+        An ended episode has r = 0 and its last weight.
         """
         after = np.append(np.cumsum(pull[::-1])[::-1], 0.0)
         influence = np.empty(len(self.final))
@@ -125,12 +124,7 @@ def _columns(block: Block, ratios: Ratios) -> tuple[AnyArray, ...] | None:
 
 
 class WeightedBlock:
-    """m episodes of at most H steps, with their ratios.
-
-    Attributes:
-      steps: the block itself.
-      weighting: the policies, and what is dropped.
-    """
+    """m episodes of at most H steps, the block `steps`, with the ratios of a weighting."""
 
     def __init__(self, steps: Block, weighting: Weighting) -> None:
         self.steps, self.weighting = steps, weighting
@@ -258,11 +252,9 @@ class RatioTable:
 
 
 class Weighting(Key):
-    """Ratios of a policy pair with a drop applied. Weightings that keep the same ratios are equal.
+    """Ratios of a policy pair with a drop applied, True where the ratio of a step is dropped.
 
-    Args:
-      pair: the two policies.
-      drop: True where the ratio of a step is dropped; None drops none.
+    Weightings that keep the same ratios are equal.
     """
 
     def __init__(self, pair: PolicyPair, drop: Field | None = None) -> None:
