@@ -133,6 +133,14 @@ class Errors:
     after: IntArray  # (m, H) where each step leads, the end included, -1 for unknown and on padding
 
 
+def latest(rho: FloatArray, window: int) -> FloatArray:
+    """(m, H) the product of the latest `window` ratios of each step, of fewer near the start."""
+    weights = rho.copy()
+    for back in range(1, min(window, rho.shape[1])):
+        weights[:, back:] *= rho[:, :-back]
+    return weights
+
+
 class ModelSteps:
     """Values, state ratios and the share of episodes that go on, by the model, at the steps of a log."""
 
@@ -165,9 +173,7 @@ class ModelSteps:
         """(m, H) mu_b(s_b) times the latest `window` ratios."""
         rho, steps = block.full, block.steps
         ratios = self.ratios[steps.times, steps.states]
-        weights = rho.copy()
-        for back in range(1, window):
-            weights[:, back:] *= rho[:, :-back]
+        weights = latest(rho, window)
         first = min(window, block.horizon)
         weights[:, first:] *= ratios[:, 1 : block.horizon - window + 1]
         weights[:, :first] *= ratios[:, :1]
@@ -262,9 +268,7 @@ class RowWindow:
         """One term a step; an episode leaves the normaliser with its end."""
         steps, rho = block.steps, block.full
         alive = np.ones(rho.shape, dtype=bool) if steps.alive is None else steps.alive
-        weights = rho.copy()
-        for back in range(1, min(self.window, block.horizon)):
-            weights[:, back:] *= rho[:, :-back]
+        weights = latest(rho, self.window)
         after: FloatArray = np.zeros(rho.shape)
         after[:, :-1] = np.where(alive[:, 1:], self.v.on(steps)[:, 1:], 0.0)
         discount = gamma if steps.during is None else steps.during

@@ -16,7 +16,7 @@ block whose products leave the range of doubles is declined.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
@@ -283,14 +283,7 @@ class LaneWalk:
         if not self._compiled:
             return numpy_influences(self, factors)
         horizon, width, m = self.block.horizon, self.lanes.width, self.block.n
-        tables = [
-            factors.slope,
-            factors.slope_before,
-            factors.pull,
-            factors.pull_robust,
-            factors.pull_before,
-            factors.pull_lost,
-        ]
+        tables = [getattr(factors, each.name) for each in fields(factors)]  # in the order of the kernel
         padded = [None if table is None else _padded(table[:horizon], width) for table in tables]
         after = [None if pull is None else _padded(pull[: horizon + 1], width) for pull in factors.after]
         terms = [None if pull is None else aligned_zeros(m, width) for pull in factors.after]
