@@ -46,8 +46,9 @@ from deadweight.errors import OptionError, PolicyError
 from deadweight.log.policies import TabularPolicy
 from deadweight.log.trajectories import Trajectories
 from deadweight.mdp.feature_worlds import cart_pole, continuous_lift, navigation, sepsis_like
-from deadweight.mdp.problem import FeatureProblem, Problem, as_policy, simulate, softmax, uniform
+from deadweight.mdp.problem import FeatureProblem, Problem, as_policy, simulate, uniform
 from deadweight.mdp.tabular import TabularMDP, policy_value
+from deadweight.tools.arithmetic import softmax
 from deadweight.tools.files import write_text
 from deadweight.typing import FloatArray, IntArray
 

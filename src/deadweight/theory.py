@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deadweight.errors import DropError, MDPError, OptionError, UnknownEstimator, did_you_mean
+from deadweight.log.interface import check_gamma
 from deadweight.log.labels import StateSet
 from deadweight.mdp.tabular import (
     TabularMDP,
     average_actions,
     backward,
-    check_gamma,
     check_terminates,
     checked_horizon,
     entry_rows,

@@ -18,8 +18,7 @@ from deadweight.sums import kernel
 from deadweight.sums.blocks import Field, Table, blocks
 from deadweight.sums.pairs import PolicyPair, pair_policies
 from deadweight.sums.reduction import reduce_log
-from deadweight.sums.running import SAFE_LOG
-from deadweight.sums.weighting import Weighting
+from deadweight.sums.weighting import SAFE_LOG, Weighting
 
 S, A = 5, 3
 PLAIN = ("IS", "WIS", "PDIS", "WPDIS")

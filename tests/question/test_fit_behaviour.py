@@ -9,9 +9,10 @@ import pytest
 
 import deadweight as dw
 from deadweight.errors import Assumption, DeadweightError, MissingExtra
-from deadweight.log.behaviour import LEARNERS, fit_logit, probabilities
+from deadweight.log.behaviour import LEARNERS, fit_logit
 from deadweight.question.learned_behaviour import fit_behaviour
 from deadweight.question.ratio_check import z_of
+from deadweight.tools.arithmetic import softmax
 
 SEPSIS = dw.domains.sepsis_like()
 
@@ -32,7 +33,7 @@ def test_the_logit_is_where_its_slope_is_zero():
     x = np.column_stack([np.ones(300), rng.normal(size=(300, 2))])
     actions = rng.integers(3, size=300)
     w = fit_logit(x, actions, 3, ridge=2.0)
-    slope = x.T @ (probabilities(x, w) - np.eye(3)[actions]) + 2.0 * w * np.array([[1e-6], [1], [1]])
+    slope = x.T @ (softmax(x @ w) - np.eye(3)[actions]) + 2.0 * w * np.array([[1e-6], [1], [1]])
     assert np.abs(slope).max() < 300 * 1e-5
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deadweight.sums.running import Running, running_product
-from deadweight.sums.summaries import ColumnSums, KeyedSums, Kish, Moments, RowMoments
+from deadweight.sums.summaries import ColumnSums, KeyedSums, Kish, Moments, RowMoments, Running
+from deadweight.sums.weighting import running_product
 
 FEW = settings(max_examples=40, deadline=None, derandomize=True)
 numbers = st.floats(-1e6, 1e6, allow_nan=False)

@@ -31,8 +31,7 @@ from deadweight.question.question import Question, RowQuestion
 from deadweight.sums.blocks import Block, Table
 from deadweight.sums.ends import RewardTiming
 from deadweight.sums.reduction import in_log_order, numbered
-from deadweight.sums.running import Running, scale
-from deadweight.sums.summaries import CoMoments, Kish, Pieces
+from deadweight.sums.summaries import CoMoments, Kish, Pieces, Running, scale
 from deadweight.tools.arithmetic import divide
 from deadweight.tools.thresholds import FEW_EPISODES, LEAST_Z, MOST_LACKING, ROUNDING
 from deadweight.typing import FloatArray

@@ -15,7 +15,7 @@ from deadweight.estimators.product import Behaviour, Family, ProductFamily, Self
 from deadweight.question.drops import NOTHING_DROPPED, Drop
 from deadweight.question.question import Question, Values
 from deadweight.sums.blocks import Block, Field, discounted_sum
-from deadweight.sums.running import times
+from deadweight.sums.summaries import times
 from deadweight.sums.weighting import Weighting
 from deadweight.tools.arithmetic import once
 from deadweight.typing import FloatArray

@@ -30,10 +30,9 @@ from deadweight.io.parquet import count_rows
 from deadweight.io.policy_files import read_policy, require_file
 from deadweight.io.schema import OPEN_EPISODES, Finding, LogProblem, Mending, OpenEpisodes, fitting_formats
 from deadweight.io.table import LogTable
-from deadweight.log.interface import LogLike, in_memory
+from deadweight.log.interface import LogLike, check_gamma, in_memory
 from deadweight.log.policies import TabularPolicy
 from deadweight.log.trajectories import Trajectories
-from deadweight.mdp.tabular import check_gamma
 from deadweight.negligible.rules import read_rule
 from deadweight.question.learned_behaviour import fit_behaviour
 from deadweight.question.question import Policy

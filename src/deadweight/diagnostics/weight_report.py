@@ -34,9 +34,8 @@ from deadweight.question.question import Question, ask
 from deadweight.question.ratio_check import InverseProbabilities, Stated
 from deadweight.sums.blocks import Block, Table
 from deadweight.sums.reduction import reduce_log
-from deadweight.sums.running import Running, running_product, scale
-from deadweight.sums.summaries import Kish, Moments, z_from_one
-from deadweight.sums.weighting import Weighting
+from deadweight.sums.summaries import Kish, Moments, Running, scale, z_from_one
+from deadweight.sums.weighting import Weighting, running_product
 from deadweight.tools.arithmetic import freeze_fields
 from deadweight.tools.thresholds import FAR_FROM_ONE, LIGHT_TAIL
 from deadweight.typing import FloatArray

@@ -407,13 +407,9 @@ class DensitySums(Added):
 
 
 class DensityRatio:
-    """SDRE in one of its modes.
+    """SDRE in one of its modes, see the module.
 
-    Args:
-      weighting: the ratios, with the drop applied.
-      horizon: H, the longest episode.
-      mode: see the module.
-      renewal: whether episodes start anew after their last step (always so in "episodic").
+    `renewal`: episodes start anew after their last step, as they always do in "episodic".
     """
 
     def __init__(self, weighting: Weighting, horizon: int, mode: str, renewal: bool) -> None:

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from deadweight.answers.answering import Answers
     from deadweight.answers.plans import Plan
 
-# The family of sums, given a question, its kept ratios, and whether the correction is added.
-Build = Callable[[Question, Weighting, bool], Family]
+# The family of sums, given a question and its kept ratios.
+Build = Callable[[Question, Weighting], Family]
 # An interval or a verdict by a rule of the estimator's own.
 IntervalRule = Callable[["Answers", "Plan", float], Interval]
 VerdictRule = Callable[[Estimate, "Estimate | float"], Verdict]
@@ -158,7 +158,7 @@ class Estimator:
         product = terms is not None
         self.scheme = Scheme(
             name,
-            partial(_of_terms, terms, whole_episode) if product else partial(_of_family, family),
+            partial(_of_terms, terms, whole_episode) if family is None else family,
             words or name,
             product=product,
             whole_episode=whole_episode,
@@ -286,7 +286,12 @@ class Estimator:
 
     def build(self, question: Question, weighting: Weighting) -> Family:
         """The family of sums for a question and its kept ratios."""
-        return self.scheme.build(question, weighting, self.is_corrected)
+        family = self.scheme.build(question, weighting)
+        if not self.is_corrected:
+            return family
+        assert isinstance(family, ProductFamily), "only products of ratios have a correction"
+        makers = [*family.makers, *_missing_advantage(question)]
+        return ProductFamily(makers, weighting, family.gamma, family.finished)
 
     def _with(self, **changes: bool) -> Estimator | None:
         letters = self.letters._replace(**changes)
@@ -319,17 +324,9 @@ class Estimator:
 # --- The family of sums of each built-in estimator, from a question and its kept ratios
 
 
-def _of_family(family: Any, question: Question, weighting: Weighting, corrected: bool) -> Any:
-    """The family of an estimator that is no product."""
-    return family(question, weighting)
-
-
-def _of_terms(
-    terms: Any, whole_episode: bool, question: Question, weighting: Weighting, corrected: bool
-) -> Family:
+def _of_terms(terms: Any, whole_episode: bool, question: Question, weighting: Weighting) -> Family:
     """The family of an estimator that is given by its terms."""
-    makers: list[TermMaker] = [terms, *_missing_advantage(question)] if corrected else [terms]
-    return ProductFamily(makers, weighting, question.gamma, _finished(question, whole_episode))
+    return ProductFamily([terms], weighting, question.gamma, _finished(question, whole_episode))
 
 
 def missing_advantage(question: Question, weighting: Weighting, whole_episode: bool) -> Family:
@@ -357,7 +354,6 @@ def _of_values(
     values: Callable[[Question], Values[Field]],
     question: Question,
     weighting: Weighting,
-    corrected: bool,
 ) -> Family:
     """The family of DR or LIN, which need action values."""
     name, finished = ("LIN", "absorb") if maker is Linear else ("DR", question.options.finished)
@@ -366,14 +362,14 @@ def _of_values(
     return ProductFamily([terms], weighting, question.gamma, finished)
 
 
-def _window(length: int, question: Question, weighting: Weighting, corrected: bool) -> Family:
+def _window(length: int, question: Question, weighting: Weighting) -> Family:
     """Win_k without DM."""
     from deadweight.estimators.windowed import model_steps, windowed
 
     return windowed(question, model_steps(question), length)
 
 
-def _incremental(question: Question, weighting: Weighting, corrected: bool) -> Family:
+def _incremental(question: Question, weighting: Weighting) -> Family:
     """INCRIS."""
     from deadweight.estimators.incremental import Incremental
 
@@ -382,7 +378,7 @@ def _incremental(question: Question, weighting: Weighting, corrected: bool) -> F
     return Incremental(weighting, question.gamma, question.horizon, *conventions)
 
 
-def _direct(question: Question, weighting: Weighting, corrected: bool) -> Family:
+def _direct(question: Question, weighting: Weighting) -> Family:
     """DM."""
     pi_e = question.pi_e("DM")
     if question.row_values is not None:
@@ -396,7 +392,7 @@ def _of_model(question: Question, pi_e: FloatArray) -> Direct:
     return Direct(*solved, counts, question.options.unseen, question.settled)
 
 
-def _density_ratio(question: Question, weighting: Weighting, corrected: bool) -> Family:
+def _density_ratio(question: Question, weighting: Weighting) -> Family:
     """SDRE, in the form that fits how the episodes end."""
     from deadweight.estimators.density_ratio import DensityRatio
 
@@ -425,7 +421,7 @@ def _density_ratio(question: Question, weighting: Weighting, corrected: bool) ->
     return DensityRatio(weighting, question.horizon, mode or "policy", renewal)
 
 
-def _marginalised(name: str, question: Question, weighting: Weighting, corrected: bool) -> Family:
+def _marginalised(name: str, question: Question, weighting: Weighting) -> Family:
     """MIS or, with pi_e as a table, TMIS."""
     from deadweight.estimators.marginalised import Marginalised
 
@@ -435,7 +431,7 @@ def _marginalised(name: str, question: Question, weighting: Weighting, corrected
     return Marginalised(weighting, question.gamma, pi_e, question.options.unseen_actions)
 
 
-def _conditional(question: Question, weighting: Weighting, corrected: bool) -> Family:
+def _conditional(question: Question, weighting: Weighting) -> Family:
     """CIS."""
     from deadweight.estimators.marginalised import Conditional
 
@@ -466,7 +462,7 @@ def _refuse_cut_weights(question: Question, name: str) -> None:
         )
 
 
-def _of_others(question: Question, weighting: Weighting, corrected: bool) -> Family:
+def _of_others(question: Question, weighting: Weighting) -> Family:
     """BLEND."""
     raise EstimationError(
         "BLEND is made of other estimates and has no sums of its own.",
@@ -474,7 +470,7 @@ def _of_others(question: Question, weighting: Weighting, corrected: bool) -> Fam
     )
 
 
-def _behaviour(question: Question, weighting: Weighting, corrected: bool) -> Family:
+def _behaviour(question: Question, weighting: Weighting) -> Family:
     """BEHAVIOUR."""
     return Behaviour(question.gamma)
 

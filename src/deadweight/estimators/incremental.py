@@ -21,7 +21,7 @@ import numpy as np
 from deadweight.errors import EstimationError
 from deadweight.estimators.product import Fit
 from deadweight.sums import kernel
-from deadweight.sums.blocks import Block, powers
+from deadweight.sums.blocks import Block, powers, readable
 from deadweight.sums.weighting import WeightedBlock, Weighting
 from deadweight.tools.arithmetic import divide
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray
@@ -77,11 +77,8 @@ class WindowSums:
 class Incremental:
     """INCRIS over windows of at most `window` steps (None: unlimited).
 
-    Args:
-      weighting: the ratios, with the drop applied.
-      gamma: discount.
-      horizon: T, the longest episode of the whole log.
-      window, variance, ended_ratios, finished: see the module and `deadweight.question.asked`.
+    The horizon T is the longest episode of the whole log; for the conventions see the module and
+    `deadweight.question.asked`.
     """
 
     def __init__(
@@ -194,7 +191,7 @@ class Incremental:
 def _moments(a: FloatArray, b: FloatArray, rewards: FloatArray, inside: BoolArray | None) -> FloatArray:
     """(5, steps) moments of one window at some steps: means of X and A, squares of X, products, sum of B."""
     by_step = (a.T, b.T, rewards.T)
-    if kernel.KERNEL is not None and inside is None and all(map(kernel.readable, by_step)):
+    if kernel.KERNEL is not None and inside is None and all(map(readable, by_step)):
         moments = np.empty(5 * rewards.shape[1])
         kernel.KERNEL.windows(*(cells.reshape(-1) for cells in by_step), len(rewards), moments)
         return moments.reshape(-1, 5).T

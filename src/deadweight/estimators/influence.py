@@ -18,46 +18,34 @@ from deadweight.estimators.direct import Together
 from deadweight.estimators.product import Cells, Family, Normalised, ProductFamily, ProductSums, QUse
 from deadweight.question.question import Values
 from deadweight.sums.blocks import Block, Field, Folds, powers
-from deadweight.sums.running import scale
-from deadweight.sums.summaries import ColumnSums, common_shift, common_unit
+from deadweight.sums.summaries import Added, ColumnSums, common_shift, common_unit, scale
 from deadweight.sums.weighting import WeightedBlock
 from deadweight.tools.arithmetic import sums_by
 from deadweight.typing import FloatArray, IntArray
 
 
 class UsesQ(Protocol):
-    """A maker of terms that use action values (optional)."""
+    """A maker of terms that use action values (optional).
+
+    One that sums its uses on a walk of its own has a method `start_sums` as well: from a block to the
+    `StartSums` of each use, or None where the walk does not take the block.
+    """
 
     @property
     def n_groups(self) -> int:
         """How many groups of terms it makes."""
-        ...
 
     @property
     def uses(self) -> Sequence[QUse]:
         """How they use action values."""
-        ...
 
     def used(self, block: WeightedBlock) -> Sequence[Cells]:
         """In which cells, one for each use."""
-        ...
-
-
-class SumsStarts(Protocol):
-    """A maker whose uses of action values are summed on a walk of its own (optional)."""
-
-    def start_sums(self, block: Block) -> Sequence[StartSums] | None:
-        """The sums of each use; None where the walk does not take the block."""
-        ...
 
 
 # There are hundreds of makers, and looking for a method is far quicker than `isinstance` of a protocol.
 def _uses_q(maker: object) -> TypeGuard[UsesQ]:
     return hasattr(maker, "used") and hasattr(maker, "uses")
-
-
-def _sums_starts(maker: object) -> TypeGuard[SumsStarts]:
-    return hasattr(maker, "start_sums")
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,14 +94,10 @@ class StartSums:
 
 
 @dataclass(frozen=True, eq=False)
-class Starts:
+class Starts(Added):
     """The sums of all uses; merges."""
 
     tables: tuple[StartSums, ...]
-
-    def merge(self, other: Starts) -> Starts:
-        """Both together."""
-        return Starts(tuple(a.merge(b) for a, b in zip(self.tables, other.tables, strict=True)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,16 +124,14 @@ class StartFamily:
         for maker in self.family.makers:
             if not _uses_q(maker):
                 continue
-            walked = maker.start_sums(block) if _sums_starts(maker) and self.folds is None else None
+            sums_starts = getattr(maker, "start_sums", None) if self.folds is None else None
+            walked = None if sums_starts is None else sums_starts(block)
             if walked is not None:
                 tables += walked
                 continue
             for use, used in zip(maker.uses, maker.used(weighted), strict=True):
                 places = n_states * n_actions if use.along is None else n_states
-                if block.before is not None:
-                    used = used.times(block.before)
-                if block.during is not None and use.later:
-                    used = used.times(block.during)
+                used = _in_time(block, use, used)
                 if fold_of is not None:
                     used = Cells(used.weights, used.index + fold_of * places, used.where)
                 column = None if self.times is None else np.repeat(self.times, places // n_states)
@@ -200,6 +182,13 @@ class StartFamily:
             return discounted / group.n, None
         on = Normalised(group, self.family.gamma, self.family.finished)
         return table.sums, scale(on.slope[:columns], table.shift - group.shift[:columns]) / group.n
+
+
+def _in_time(block: Block, use: QUse, used: Cells) -> Cells:
+    """The cells times the discounts of a log by its durations."""
+    if block.before is not None:
+        used = used.times(block.before)
+    return used if block.during is None or not use.later else used.times(block.during)
 
 
 class Start:

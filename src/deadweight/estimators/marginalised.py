@@ -49,14 +49,10 @@ class MarginalSums(Added):
 
 
 class Marginalised:
-    """MIS, or tabular MIS when `tabular` is pi_e as a table.
+    """MIS, or tabular MIS when `tabular` is pi_e as a table, (S, A).
 
-    Args:
-      weighting: the ratios, with the drop applied.
-      gamma: discount.
-      tabular: (S, A) pi_e for tabular MIS; None for MIS.
-      unseen_actions: what tabular MIS does with pi_e's mass on actions not seen in (t, s): "renormalise" the
-        rest, or count it as "zero" (as published).
+    `unseen_actions` says what tabular MIS does with pi_e's mass on actions not seen in (t, s): "renormalise"
+    the rest, or count it as "zero" (as published).
     """
 
     def __init__(

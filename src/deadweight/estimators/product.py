@@ -20,8 +20,7 @@ from typing import Any, Protocol, TypeGuard
 import numpy as np
 
 from deadweight.sums.blocks import Block, Field, Table, discounted_sum, discounts
-from deadweight.sums.running import Running, discounted, times
-from deadweight.sums.summaries import ColumnSums, Moments
+from deadweight.sums.summaries import ColumnSums, Moments, Running, discounted, times
 from deadweight.sums.weighting import Walk, WeightedBlock, Weighting
 from deadweight.tools.arithmetic import Key, once
 from deadweight.typing import BoolArray, FloatArray, IntArray
@@ -47,11 +46,9 @@ class Summed(Protocol):
     @property
     def key(self) -> Hashable:
         """Equal keys: the same sums."""
-        ...
 
     def summarise(self, block: Block) -> Any:
         """The mergeable sums of a block."""
-        ...
 
 
 class Family(Summed, Protocol):
@@ -59,7 +56,6 @@ class Family(Summed, Protocol):
 
     def finish(self, summary: Any, weighted: bool) -> Fit:
         """The estimate from the sums of the whole log, self-normalised if `weighted`."""
-        ...
 
 
 class Group(Protocol):
@@ -67,15 +63,12 @@ class Group(Protocol):
 
     def column_sums(self) -> ColumnSums:
         """Sums of each column."""
-        ...
 
     def plain(self, gamma: float) -> FloatArray:
         """(m,) sum over the columns of weight times value, discounted."""
-        ...
 
     def influence(self, on: Normalised) -> FloatArray:
         """(m,) influence of the episodes on the self-normalised sum, up to a constant."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +119,6 @@ class TermMaker(Hashable, Protocol):
           gamma: discount; terms are not discounted yet.
           finished: what ended episodes do in per-step normalisers, for `block.members`.
         """
-        ...
 
 
 class WalkedMaker(Protocol):
@@ -134,7 +126,6 @@ class WalkedMaker(Protocol):
 
     def walked(self, walk: Walk) -> Group:
         """The terms of a block; ended episodes stay in the normaliser."""
-        ...
 
 
 class SumsItself(Protocol):
@@ -145,11 +136,9 @@ class SumsItself(Protocol):
 
     def summed(self, block: Block) -> ColumnSums | None:
         """The sums of its terms."""
-        ...
 
     def influence(self, block: Block, on: Normalised) -> FloatArray | None:
         """(m,) the influence of the episodes on their self-normalised sum, up to a constant."""
-        ...
 
 
 # There are hundreds of makers, and looking for a method is far quicker than `isinstance` of a protocol.

@@ -23,9 +23,8 @@ from deadweight.estimators.product import Cells, Normalised, ProductFamily, QUse
 from deadweight.mdp.tabular import occupancies
 from deadweight.question.question import Question
 from deadweight.sums import kernel
-from deadweight.sums.blocks import Block, Field
-from deadweight.sums.running import Running
-from deadweight.sums.summaries import NOTHING, ColumnSums, Kish
+from deadweight.sums.blocks import Block, Field, readable
+from deadweight.sums.summaries import NOTHING, ColumnSums, Kish, Running
 from deadweight.sums.weighting import WeightedBlock, Weighting
 from deadweight.tools.arithmetic import divide
 from deadweight.typing import BoolArray, FloatArray, IntArray
@@ -116,9 +115,9 @@ class WindowWalks:
         if kernel.KERNEL is None or log.discounting is not None:
             return None
         ratios = steps.weighting.for_kernel(log)
-        columns = (log.states, log.actions, log.rewards, log.offsets, block.rows)
+        columns = block.columns
         tables = (steps.q, steps.v, steps.ratios, steps.alive)
-        if not all(map(kernel.readable, (*columns, *log.ends, *ratios.arrays[:5], *tables))):
+        if not all(map(readable, (*columns, *log.ends, *ratios.arrays[:5], *tables))):
             return None
         sources = (*ratios.arrays[:5], ratios.n_actions, steps.q.shape[1])
         values = (*(table.reshape(-1) for table in tables), steps.gamma, steps.nothing_after)
@@ -134,12 +133,16 @@ class Errors:
     after: IntArray  # (m, H) where each step leads, the end included, -1 for unknown and on padding
 
 
-class ModelSteps:
-    """Values, state ratios and the share of episodes that goes on, by the model, at the steps of a log.
+def latest(rho: FloatArray, window: int) -> FloatArray:
+    """(m, H) the product of the latest `window` ratios of each step, of fewer near the start."""
+    weights = rho.copy()
+    for back in range(1, min(window, rho.shape[1])):
+        weights[:, back:] *= rho[:, :-back]
+    return weights
 
-    Args:
-      question: with a model that can be solved.
-    """
+
+class ModelSteps:
+    """Values, state ratios and the share of episodes that go on, by the model, at the steps of a log."""
 
     def __init__(self, question: Question) -> None:
         values = question.values
@@ -170,9 +173,7 @@ class ModelSteps:
         """(m, H) mu_b(s_b) times the latest `window` ratios."""
         rho, steps = block.full, block.steps
         ratios = self.ratios[steps.times, steps.states]
-        weights = rho.copy()
-        for back in range(1, window):
-            weights[:, back:] *= rho[:, :-back]
+        weights = latest(rho, window)
         first = min(window, block.horizon)
         weights[:, first:] *= ratios[:, 1 : block.horizon - window + 1]
         weights[:, :first] *= ratios[:, :1]
@@ -267,9 +268,7 @@ class RowWindow:
         """One term a step; an episode leaves the normaliser with its end."""
         steps, rho = block.steps, block.full
         alive = np.ones(rho.shape, dtype=bool) if steps.alive is None else steps.alive
-        weights = rho.copy()
-        for back in range(1, min(self.window, block.horizon)):
-            weights[:, back:] *= rho[:, :-back]
+        weights = latest(rho, self.window)
         after: FloatArray = np.zeros(rho.shape)
         after[:, :-1] = np.where(alive[:, 1:], self.v.on(steps)[:, 1:], 0.0)
         discount = gamma if steps.during is None else steps.during

@@ -24,6 +24,7 @@ from deadweight.io.table import LogTable
 from deadweight.log.labels import positions
 from deadweight.log.trajectories import TableRows, Trajectories
 from deadweight.sums import kernel
+from deadweight.sums.blocks import readable
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray, Labels
 
 UNKNOWN = -1
@@ -172,8 +173,8 @@ def _coded(column: Any) -> tuple[Labels | None, AnyArray | None]:
 def _offsets(episode: AnyArray, step: AnyArray) -> IntArray | None:
     """First rows of the episodes, then the number of rows; None where rows are not in order."""
     rows = len(episode)
-    readable = all(column.dtype == np.int64 and kernel.readable(column) for column in (episode, step))
-    if kernel.KERNEL is not None and rows and readable:
+    simple = all(column.dtype == np.int64 and readable(column) for column in (episode, step))
+    if kernel.KERNEL is not None and rows and simple:
         borders = np.empty(rows, dtype=np.int64)
         count = kernel.KERNEL.borders(episode, step, borders)
         return None if count < 0 else np.append(borders[:count], rows)
@@ -203,7 +204,7 @@ def _fits(rows: Mapping[str, AnyArray], states: IntArray, actions: IntArray, lab
 
 def _plausible(states: IntArray, actions: IntArray, rewards: AnyArray, n_states: int, n_actions: int) -> bool:
     """Whether all codes are in range and all rewards numbers that are not too large."""
-    simple = rewards.dtype == np.float64 and all(map(kernel.readable, (states, actions, rewards)))
+    simple = rewards.dtype == np.float64 and all(map(readable, (states, actions, rewards)))
     if kernel.KERNEL is not None and simple:
         return bool(kernel.KERNEL.plausible(states, actions, rewards, n_states, n_actions, LARGEST_REWARD))
     # Seen as unsigned, a negative number is a very large one: one look for both ends.

@@ -21,6 +21,7 @@ from deadweight.log.columns import require_labels
 from deadweight.log.interface import require_log
 from deadweight.log.policies import TabularPolicy, frequencies
 from deadweight.log.trajectories import Trajectories
+from deadweight.tools.arithmetic import softmax
 from deadweight.tools.bumps import Bumps
 from deadweight.tools.limits import require_table
 from deadweight.typing import AnyArray, FloatArray, IntArray
@@ -175,7 +176,7 @@ def fit_logit(columns: FloatArray, actions: IntArray, n_actions: int, ridge: flo
 
     def loss(flat: FloatArray) -> tuple[float, FloatArray]:
         weights = flat.reshape(p, n_actions)
-        probs = probabilities(columns, weights)
+        probs = softmax(columns @ weights)
         penalty = kept * weights
         value = -np.log(np.maximum(probs[taken], 1e-300)).sum() + 0.5 * float((penalty * weights).sum())
         slope = columns.T @ (probs - hot) + penalty
@@ -187,15 +188,6 @@ def fit_logit(columns: FloatArray, actions: IntArray, n_actions: int, ridge: flo
     optimise: Any = minimize  # its stubs have no function that returns its own slope
     result = optimise(loss, start.ravel(), jac=True, method="L-BFGS-B", options=options)
     return np.asarray(result.x).reshape(p, n_actions)
-
-
-def probabilities(columns: FloatArray, weights: FloatArray) -> FloatArray:
-    """(m, A) softmax of columns @ weights."""
-    scores = columns @ weights
-    scores -= scores.max(axis=1, keepdims=True)
-    np.exp(scores, out=scores)
-    scores /= scores.sum(axis=1, keepdims=True)
-    return scores
 
 
 def logit(x: AnyArray, actions: IntArray, n_actions: int, seed: int) -> Predict:
@@ -210,7 +202,7 @@ def bumps_logit(x: AnyArray, actions: IntArray, n_actions: int, seed: int) -> Pr
 
 def _linear(basis: Bumps, x: AnyArray, actions: IntArray, n_actions: int) -> Predict:
     weights = fit_logit(basis.of(x), actions, n_actions)
-    return lambda rows: probabilities(basis.of(rows), weights)
+    return lambda rows: softmax(basis.of(rows) @ weights)
 
 
 def boosting(x: AnyArray, actions: IntArray, n_actions: int, seed: int) -> Predict:

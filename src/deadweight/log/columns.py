@@ -32,7 +32,7 @@ from deadweight.errors import (
     first_few,
 )
 from deadweight.log.labels import as_column, objects, plain
-from deadweight.tools.arithmetic import freeze_fields, frozen, unmasked
+from deadweight.tools.arithmetic import freeze_fields, frozen, real, unmasked
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray, Labels
 
 Where = Callable[[int], str]
@@ -44,17 +44,11 @@ LARGEST = 1e100
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """Numbers that describe the states of a log.
+    """Numbers that describe the states of a log."""
 
-    Attributes:
-      values: (steps, d).
-      last: (n, d) what follows the last row of each episode; NaN where nobody knows.
-      names: (d,) of the columns.
-    """
-
-    values: FloatArray
-    last: FloatArray
-    names: tuple[str, ...]
+    values: FloatArray  # (steps, d)
+    last: FloatArray  # (n, d) what follows the last row of each episode; NaN where nobody knows
+    names: tuple[str, ...]  # (d,) of the columns
 
     def __post_init__(self) -> None:
         freeze_fields(self)
@@ -85,7 +79,7 @@ def features_of_steps(features: Any, names: Any, last: Any, n_episodes: int, n: 
                 fix="Give them as well: features=X, with one row for each step.",
             )
         return None
-    own = getattr(features, "columns", None) if names is None else names
+    given = getattr(features, "columns", None) if names is None else names
     matrix = _matrix(features, "features")
     if matrix.ndim != 2 or matrix.shape[1] == 0:
         raise DataError(
@@ -94,7 +88,7 @@ def features_of_steps(features: Any, names: Any, last: Any, n_episodes: int, n: 
             fix="For a single feature pass values[:, None].",
         )
     width = matrix.shape[1]
-    called = tuple(f"x{j}" for j in range(width)) if own is None else tuple(str(name) for name in own)
+    called = tuple(f"x{j}" for j in range(width)) if given is None else tuple(str(name) for name in given)
     if len(called) != width or len(set(called)) != width:
         raise DataError(
             f"feature_names must name each of the {width} features once; found {len(called)} names, "
@@ -175,11 +169,11 @@ def _refuse(bad: BoolArray, values: FloatArray, names: tuple[str, ...], what: st
     cells = np.argwhere(bad)
     row, column = (int(i) for i in cells[0])
     value = values[row, column]
-    found = "nothing (NaN)" if np.isnan(value) else f"{value}"
+    shown = "nothing (NaN)" if np.isnan(value) else f"{value}"
     size = f" of at most {LARGEST:g} in size" if np.isfinite(value) else ""
     more = f" ({len(cells)} such cells)" if len(cells) > 1 else ""
     raise DataError(
-        f"{what} must be finite numbers{size}; found {found} in row {row}, column {names[column]!r}{more}.",
+        f"{what} must be finite numbers{size}; found {shown} in row {row}, column {names[column]!r}{more}.",
         fix="Fill in or leave out such values before; a feature is a finite number in every row.",
     )
 
@@ -297,15 +291,10 @@ def _is_unknown(label: Any, is_state: bool) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Standing:
-    """The number of rows that each row stands for, where episodes were cut: its own and those not seen.
+    """The number of rows that each row stands for, where episodes were cut: its own and those not seen."""
 
-    Attributes:
-      rows: (steps,) one over the chance that the row's episode was not cut before the row.
-      outcomes: (steps,) the same for what follows a row, where the log says it.
-    """
-
-    rows: FloatArray
-    outcomes: FloatArray
+    rows: FloatArray  # (steps,) one over the chance that the row's episode was not cut before the row
+    outcomes: FloatArray  # (steps,) the same for what follows a row, where the log says it
 
     def select(self, rows: IntArray) -> Standing:
         """The numbers of some of the rows."""
@@ -314,20 +303,12 @@ class Standing:
 
 @dataclass(frozen=True, eq=False)
 class Discounting:
-    """The weight of each row of a log, by its durations or by the rows that it stands for.
+    """The weight of each row of a log, by its durations or by the rows that it stands for."""
 
-    Attributes:
-      rewards: (steps,) as they were paid.
-      before: (steps,) gamma to the power of the time that has passed before the row, times the number of rows
-        that it stands for.
-      during: (steps,) gamma to the power of the duration of the row; None without durations.
-      standing: for how many rows each row stands, where episodes were cut; None for itself only.
-    """
-
-    rewards: FloatArray
-    before: FloatArray
-    during: FloatArray | None = None
-    standing: Standing | None = None
+    rewards: FloatArray  # (steps,) as they were paid
+    before: FloatArray  # (steps,) gamma ** time passed before the row, times the rows that it stands for
+    during: FloatArray | None = None  # (steps,) gamma ** duration of the row; None without durations
+    standing: Standing | None = None  # rows that each row stands for, where episodes were cut
 
     @classmethod
     def of(cls, rewards: FloatArray, durations: FloatArray, offsets: IntArray, gamma: float) -> Discounting:
@@ -396,10 +377,7 @@ def checked_durations(durations: Any, n: int, where: Where) -> FloatArray:
 def as_numbers(values: npt.ArrayLike, what: str, fix: str) -> FloatArray:
     """A new column of numbers; an error where they are none, or complex: a part would be lost."""
     try:
-        given = np.asarray(unmasked(values))
-        if np.iscomplexobj(given):
-            raise TypeError("no imaginary parts")
-        return given.astype(np.float64, copy=not isinstance(values, list | tuple))
+        return real(values)
     except (TypeError, ValueError):
         raise DataError(f"The {what} column must hold numbers; found something else.", fix=fix) from None
 
@@ -494,16 +472,11 @@ def within_limit(lengths: IntArray, limit: int) -> BoolArray:
 
 @dataclass(frozen=True)
 class Cuts:
-    """Where episodes stop whose flags say that they were cut; merges.
+    """Where episodes stop whose flags say that they were cut; merges."""
 
-    Attributes:
-      number: cut episodes.
-      shortest, longest: their fewest and their most steps; 0 where none was cut.
-    """
-
-    number: int
-    shortest: int
-    longest: int
+    number: int  # cut episodes
+    shortest: int  # their fewest steps; 0 where none was cut
+    longest: int  # their most steps; 0 where none was cut
 
     @classmethod
     def of(cls, lengths: IntArray) -> Cuts:

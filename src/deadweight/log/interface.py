@@ -25,23 +25,14 @@ from deadweight.typing import BoolArray, FloatArray, Labels
 
 @dataclass(frozen=True, eq=False)
 class Census:
-    """How many episodes a log has, how long they are and how they end; merges.
+    """How many episodes a log has, how long they are and how they end; merges."""
 
-    Attributes:
-      sizes: episodes of each part.
-      horizon: steps of the longest episode.
-      terminated: episodes that ended by termination.
-      top: largest index of a state and of an action that occurs; (-1, -1) if nobody looked.
-      cut_early: episodes that were cut elsewhere than at the time limit.
-      cuts: where cut episodes stop.
-    """
-
-    sizes: tuple[int, ...]
-    horizon: int
-    terminated: int
-    top: tuple[int, int]
-    cut_early: int
-    cuts: Cuts
+    sizes: tuple[int, ...]  # episodes of each part
+    horizon: int  # steps of the longest episode
+    terminated: int  # episodes that ended by termination
+    top: tuple[int, int]  # largest index of a state and of an action that occurs; (-1, -1) if nobody looked
+    cut_early: int  # episodes that were cut elsewhere than at the time limit
+    cuts: Cuts  # where cut episodes stop
 
     @classmethod
     def of(cls, pieces: Sequence[Trajectories], look: bool = False) -> Census:
@@ -81,18 +72,12 @@ Check = Callable[[Trajectories], None]
 
 @dataclass(frozen=True, eq=False)
 class LogLabels:
-    """The labels that policies are aligned with.
-
-    Attributes:
-      states, actions: the labels of a log, in the order of its indices.
-      logged: which probabilities of the action taken it has: "propensities", "target_probs".
-      visited: (S,) and (A,) which states and actions occur. It may take a pass, so it is called only where a
-        policy lacks a label.
-    """
+    """The labels that policies are aligned with, in the order of a log's indices."""
 
     states: Labels
     actions: Labels
-    logged: frozenset[str]
+    logged: frozenset[str]  # of the probabilities of the action taken: "propensities", "target_probs"
+    # (S,) and (A,) which of them occur: it may take a pass, and is called only where a policy lacks a label.
     visited: Callable[[], tuple[BoolArray, BoolArray]]
 
 
@@ -108,22 +93,13 @@ class Giver(Protocol):
 
 
 class Log(Labelled, Sequence[Trajectories]):
-    """A log in parts.
+    """A log in parts, with common labels."""
 
-    Attributes:
-      state_labels, action_labels: of all parts.
-      n_steps: rows of all parts.
-      has_rows: whether the rows are in memory and in one piece, so that one flag for each step can be given.
-      has_states: whether states have labels; else each row is a state of its own.
-      has_durations: whether rows say how long they took.
-      has_behaviour_ids: whether episodes say which of several old policies made them.
-    """
-
-    n_steps: int
-    has_rows: bool
-    has_states = True
-    has_durations = False
-    has_behaviour_ids = False
+    n_steps: int  # rows of all parts
+    has_rows: bool  # rows are in memory and in one piece, so that one flag for each step can be given
+    has_states = True  # states have labels; else each row is a state of its own
+    has_durations = False  # rows say how long they took
+    has_behaviour_ids = False  # episodes say which of several old policies made them
 
     @property
     @abstractmethod
@@ -243,6 +219,16 @@ class InMemory(Log):
         return self.census
 
     @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of episodes of each part."""
+        return tuple(part.n_episodes for part in self._parts)
+
+    @cached_property
+    def cut_early(self) -> int:
+        """Number of episodes that were cut elsewhere than at the time limit."""
+        return sum(part.n_cut_early for part in self._parts)
+
+    @property
     def time_limit(self) -> int | None:
         """Steps after which episodes were cut, where there is such a limit."""
         return self._parts[0].time_limit
@@ -322,4 +308,13 @@ def check_workers(workers: Any) -> None:
         raise OptionError(
             f"workers must be a whole number of at least 1; found {workers!r}.",
             fix="For example workers=4; the result does not depend on it.",
+        )
+
+
+def check_gamma(gamma: float) -> None:
+    """Refuse a discount outside (0, 1]."""
+    if not (isinstance(gamma, int | float | np.number) and 0.0 < gamma <= 1.0):
+        raise OptionError(
+            f"gamma must be above 0 and at most 1; found {gamma!r}.",
+            fix="For example gamma=1.0 (--gamma 1), where later rewards count in full, or 0.99.",
         )

@@ -17,7 +17,7 @@ from deadweight.errors import PolicyError, how_many
 from deadweight.log.columns import check_log_probabilities, first_odd_row
 from deadweight.log.labels import as_column, joined, objects, plain
 from deadweight.log.trajectories import TableRows, Trajectories, places, places_among
-from deadweight.tools.arithmetic import frozen, unmasked
+from deadweight.tools.arithmetic import frozen, real, unmasked
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray, Labels
 
 ROW_SUM_TOLERANCE = 1e-6
@@ -125,10 +125,7 @@ def frequencies(counts: npt.NDArray[Any]) -> FloatArray:
 def check_table(probs: npt.ArrayLike) -> FloatArray:
     """The table as numbers; an error where it is none, or one of log-probabilities."""
     try:
-        given = np.asarray(unmasked(getattr(probs, "probs", probs)))
-        if np.iscomplexobj(given):
-            raise TypeError("complex numbers are no probabilities")
-        table = np.array(given, dtype=np.float64)
+        table = real(getattr(probs, "probs", probs))
     except (TypeError, ValueError):
         raise PolicyError(
             "A policy must be an (S, A) table of numbers; found something else.",
@@ -147,14 +144,14 @@ def check_names(labels: Sequence[Any] | None, size: int, what: str) -> Labels | 
     """One label for each row or column, none twice."""
     if labels is None:
         return None
-    own = [plain(label) for label in labels]
-    if len(own) != size or len(set(own)) != size:
+    names = [plain(label) for label in labels]
+    if len(names) != size or len(set(names)) != size:
         raise PolicyError(
-            f"{what} must name each of the {size} {what} of the table once; found {len(own)} names, "
-            f"{len(set(own))} of them different.",
+            f"{what} must name each of the {size} {what} of the table once; found {len(names)} names, "
+            f"{len(set(names))} of them different.",
             fix=f"Pass one label for each of the {size} {what}.",
         )
-    return np.asarray(frozen(objects(own)))
+    return np.asarray(frozen(objects(names)))
 
 
 class RowPolicy:
@@ -261,12 +258,12 @@ class RowPolicy:
             raise misfit
         return self.select(rows, episodes).made_for(table)
 
-    def _misfit(self, own: TableRows, name: str) -> PolicyError:
-        needed, given = f"a row for each of the {len(own.rows):,} steps of the log", f"{self.n_rows:,}"
-        if own.n_rows != len(own.rows):
-            needed += f", or for each of the {own.n_rows:,} rows of the table that it was read from"
+    def _misfit(self, order: TableRows, name: str) -> PolicyError:
+        needed, given = f"a row for each of the {len(order.rows):,} steps of the log", f"{self.n_rows:,}"
+        if order.n_rows != len(order.rows):
+            needed += f", or for each of the {order.n_rows:,} rows of the table that it was read from"
         if self.last is not None:
-            needed += f", and in `last` one for each of its {len(own.episodes):,} episodes"
+            needed += f", and in `last` one for each of its {len(order.episodes):,} episodes"
             given += f", and {len(self.last):,} in `last`"
         return PolicyError(
             f"{name} must have {needed}; found {given}.",
@@ -390,22 +387,22 @@ class FeaturePolicy:
                 )
 
     def _in_order(
-        self, answer: AnyArray, own: list[Any] | None, log: Trajectories, names: list[Any], where: str
+        self, answer: AnyArray, labels: list[Any] | None, log: Trajectories, names: list[Any], where: str
     ) -> AnyArray:
-        """The columns, called `own`, in one order for all rows: that of `actions`, or of the first frame."""
-        if own is None:
+        """The columns, so labelled, in one order for all rows: that of `actions`, or of the first frame."""
+        if labels is None:
             return answer
-        own = _as_written(own, log.action_labels.tolist() if self.actions is None else self.actions)
+        labels = _as_written(labels, log.action_labels.tolist() if self.actions is None else self.actions)
         if self.actions is None and not names:
-            names.extend(own)
+            names.extend(labels)
         wanted = self.actions or names
-        if self.actions is None and set(own) != set(wanted):
+        if self.actions is None and set(labels) != set(wanted):
             raise PolicyError(
-                f"{self!r} must return the same columns for all rows; it returned {', '.join(map(str, own))} "
-                f"for {where} and {', '.join(map(str, wanted))} before.",
+                f"{self!r} must return the same columns for all rows; it returned "
+                f"{', '.join(map(str, labels))} for {where} and {', '.join(map(str, wanted))} before.",
                 fix="Return a column for each action every time.",
             )
-        return answer[:, [own.index(name) for name in wanted]] if set(own) == set(wanted) else answer
+        return answer[:, [labels.index(name) for name in wanted]] if set(labels) == set(wanted) else answer
 
     def _check_width(self, answer: AnyArray, log: Trajectories, names: list[Any]) -> None:
         """Refuse columns of which nobody knows the actions."""
@@ -425,9 +422,7 @@ class FeaturePolicy:
 
     def _as_numbers(self, answer: AnyArray, where: str) -> FloatArray:
         try:
-            if np.iscomplexobj(answer):
-                raise TypeError("complex numbers are no probabilities")
-            return np.asarray(answer, dtype=np.float64)
+            return real(answer)
         except (TypeError, ValueError):
             raise PolicyError(
                 f"{self!r} must return probabilities, one column for each action; for {where} it returned "
@@ -485,10 +480,10 @@ def classes_of(model: Any, name: str) -> list[Any]:
 
 def column_names(table: Any) -> list[Any] | None:
     """The names of a frame's columns; None of an array, and of a frame that merely numbers its columns."""
-    own = getattr(table, "column_names", getattr(table, "columns", None))  # the former in pyarrow
-    if own is None or callable(own) or not hasattr(table, "shape"):
+    given = getattr(table, "column_names", getattr(table, "columns", None))  # the former in pyarrow
+    if given is None or callable(given) or not hasattr(table, "shape"):
         return None
-    names = [plain(name) for name in own]
+    names = [plain(name) for name in given]
     return None if names in ([*range(len(names))], [f"column_{j}" for j in range(len(names))]) else names
 
 

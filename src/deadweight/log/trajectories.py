@@ -89,8 +89,8 @@ class Trajectories(Labelled):
     durations: FloatArray | None
     terminated: BoolArray
     behaviour_ids: Labels | None
-    time_limit: int | None
-    has_states: bool
+    time_limit: int | None = None
+    has_states: bool = True
     has_next_states: bool
     discounting: Discounting | None = None
     _policies: Mapping[str, Any] = NO_POLICIES  # in the order of the steps
@@ -214,13 +214,10 @@ class Trajectories(Labelled):
         terminated: BoolArray,
         last_successor: IntArray,
         has_next_states: bool,
-        time_limit: int | None = None,
-        has_states: bool = True,
         described: Features | None = None,
         behaviour_ids: Labels | None = None,
         policies: Mapping[str, Any] = NO_POLICIES,
         durations: FloatArray | None = None,
-        discounting: Discounting | None = None,
         table_rows: TableRows | None = None,
     ) -> Trajectories:
         """The log of columns that have been checked and encoded before; nothing is looked at again."""
@@ -231,12 +228,10 @@ class Trajectories(Labelled):
         log.target_probs = None if target_probs is None else frozen(target_probs)
         log.state_labels, log.action_labels = frozen(state_labels), frozen(action_labels)
         log._last_successor, log.has_next_states = frozen(last_successor), has_next_states
-        log.time_limit = time_limit
-        log.has_states, log._described = has_states, described
+        log._described = described
         log.behaviour_ids = None if behaviour_ids is None else frozen(behaviour_ids)
         log._policies, log._table_rows = policies, table_rows
         log.durations = None if durations is None else frozen(durations)
-        log.discounting = discounting
         return log
 
     def by_row(self, known_last: BoolArray | None = None) -> Trajectories:
@@ -249,14 +244,14 @@ class Trajectories(Labelled):
         >>> log.by_row().states
         array([0, 1])
         """
-        other = self._changed(has_states=False)
+        log = self._changed(has_states=False)
         for cached in ("next_states", "start_states", "visits"):
-            vars(other).pop(cached, None)
+            vars(log).pop(cached, None)
         nowhere = np.zeros(self.n_episodes, dtype=bool)
         if known_last is None:
             known_last = nowhere if self._described is None else self._described.known_last
-        other._take_rows_as_states(known_last)
-        return other
+        log._take_rows_as_states(known_last)
+        return log
 
     def select(self, episodes: npt.ArrayLike) -> Trajectories:
         """The log of these episodes only (indices or a boolean mask), with the same labels."""
@@ -269,25 +264,25 @@ class Trajectories(Labelled):
         lengths = self.lengths[chosen]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         rows = np.repeat(self.offsets[chosen] - offsets[:-1], lengths) + np.arange(offsets[-1])
-        other = self._changed(offsets=frozen(offsets))
+        log = self._changed(offsets=frozen(offsets))
         for cached in ("lengths", "next_states", "start_states", "visits"):
-            vars(other).pop(cached, None)
+            vars(log).pop(cached, None)
         by_step = ("states", "actions", "rewards", "propensities", "target_probs", "durations")
         by_episode = ("terminated", "behaviour_ids", "_last_successor")
         for names, index in ((by_step, rows), (by_episode, chosen)):
             columns = {name: getattr(self, name) for name in names}
-            vars(other).update({k: None if v is None else frozen(v[index]) for k, v in columns.items()})
-        other._described = None if self._described is None else self._described.select(rows, chosen)
-        other._table_rows = None if self._table_rows is None else self._table_rows.select(rows, chosen)
-        other._policies = {name: policy.select(rows, chosen) for name, policy in self._policies.items()}
-        other.discounting = None if self.discounting is None else self.discounting.select(rows)
-        return other
+            vars(log).update({k: None if v is None else frozen(v[index]) for k, v in columns.items()})
+        log._described = None if self._described is None else self._described.select(rows, chosen)
+        log._table_rows = None if self._table_rows is None else self._table_rows.select(rows, chosen)
+        log._policies = {name: policy.select(rows, chosen) for name, policy in self._policies.items()}
+        log.discounting = None if self.discounting is None else self.discounting.select(rows)
+        return log
 
     def _changed(self, **attributes: Any) -> Trajectories:
         """A copy of the log with other attributes."""
-        other = copy(self)
-        vars(other).update(attributes)
-        return other
+        log = copy(self)
+        vars(log).update(attributes)
+        return log
 
     def in_time(self, gamma: float) -> tuple[Trajectories, float]:
         """The log, by its durations if it has any and they matter, and the discount that is left to apply."""
@@ -532,18 +527,12 @@ class EndsOpen(Trajectories):
 
 @dataclass(frozen=True, eq=False)
 class TableRows:
-    """Where the steps and the episodes of a log stand in the table that it was read from.
+    """Where the steps and the episodes of a log stand in the table that it was read from."""
 
-    Attributes:
-      rows: (steps,) row of the table, from 0.
-      episodes: (n,) number among the episodes of the whole table, in the order in which `read` has them.
-      n_rows, n_episodes: of the whole table.
-    """
-
-    rows: IntArray
-    episodes: IntArray
-    n_rows: int
-    n_episodes: int
+    rows: IntArray  # (steps,) row of the table, from 0
+    episodes: IntArray  # (n,) number among the episodes of the whole table, in the order of `read`
+    n_rows: int  # of the whole table
+    n_episodes: int  # likewise
 
     @classmethod
     def whole(cls, rows: IntArray, n_rows: int, n_episodes: int) -> TableRows:

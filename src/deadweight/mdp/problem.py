@@ -30,6 +30,7 @@ from deadweight.mdp.tabular import (
     policy_value,
     reached,
 )
+from deadweight.tools.arithmetic import softmax
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 Act = Callable[[FloatArray], Any]
@@ -238,12 +239,6 @@ def uniform(mdp: TabularMDP) -> TabularPolicy:
     return as_policy(np.full(mdp.r.shape, 1.0 / mdp.n_actions), mdp)
 
 
-def softmax(logits: FloatArray) -> FloatArray:
-    """exp(logits) with rows summing to 1."""
-    weights = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return np.asarray(weights / weights.sum(axis=1, keepdims=True), dtype=np.float64)
-
-
 # --- Worlds with features.
 
 
@@ -312,15 +307,10 @@ def returns(world: World, act: Act, episodes: int, horizon: int, rng: np.random.
 
 @dataclass(frozen=True)
 class Logistic:
-    """Action probabilities by a softmax of linear scores, (m, d) -> (m, A).
+    """Action probabilities by a softmax of linear scores of the first features, (m, d) -> (m, A)."""
 
-    Attributes:
-      weights: (d, A), a row for each of the first d features; it does not look at others.
-      bias: (A,).
-    """
-
-    weights: tuple[tuple[float, ...], ...]
-    bias: tuple[float, ...]
+    weights: tuple[tuple[float, ...], ...]  # a row for each of these features, a column for each action
+    bias: tuple[float, ...]  # (A,)
 
     def __call__(self, x: FloatArray) -> FloatArray:
         """(m, A) probabilities."""

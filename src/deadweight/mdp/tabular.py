@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from deadweight.errors import MDPError, OptionError, PolicyError
+from deadweight.log.interface import check_gamma
 from deadweight.tools.arithmetic import each_row
 from deadweight.tools.limits import NUMBER, one_blas_thread, require
 from deadweight.typing import BoolArray, FloatArray, IntArray
@@ -491,15 +492,6 @@ def checked_horizon(horizon: int) -> int:
             fix="For example horizon=50, or None for no limit.",
         )
     return int(horizon)
-
-
-def check_gamma(gamma: float) -> None:
-    """Refuse a discount outside (0, 1]."""
-    if not (isinstance(gamma, int | float | np.number) and 0.0 < gamma <= 1.0):
-        raise OptionError(
-            f"gamma must be above 0 and at most 1; found {gamma!r}.",
-            fix="For example gamma=1.0 (--gamma 1), where later rewards count in full, or 0.99.",
-        )
 
 
 def _freeze(*arrays: Any) -> None:

@@ -25,18 +25,16 @@ import numpy as np
 
 from deadweight.errors import EstimationError, OptionError
 from deadweight.log.columns import require_labels
-from deadweight.log.interface import in_memory, require_log
+from deadweight.log.interface import check_gamma, in_memory, require_log
 from deadweight.log.labels import StateSet
 from deadweight.log.trajectories import Trajectories, step_of_rows
-from deadweight.mdp.tabular import check_gamma
 from deadweight.negligible.state_tests import warn_if_extreme
 from deadweight.negligible.sweep import in_range
 from deadweight.question.question import Policy
 from deadweight.question.understanding import one_behaviour, paired
 from deadweight.sums.blocks import Table
 from deadweight.sums.pairs import PolicyPair, quotient
-from deadweight.sums.running import scale
-from deadweight.sums.summaries import NOTHING
+from deadweight.sums.summaries import NOTHING, scale
 from deadweight.sums.weighting import Weighting, refuse_unsupported
 from deadweight.tools.limits import NUMBER, require
 from deadweight.typing import BoolArray, FloatArray, IntArray

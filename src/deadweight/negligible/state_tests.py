@@ -30,11 +30,11 @@ import numpy.typing as npt
 from deadweight.errors import OptionError
 from deadweight.log.behaviour import estimate_behaviour
 from deadweight.log.columns import require_labels
-from deadweight.log.interface import in_memory, require_log
+from deadweight.log.interface import check_gamma, in_memory, require_log
 from deadweight.log.labels import StateSet
 from deadweight.log.policies import TabularPolicy
 from deadweight.log.trajectories import Trajectories
-from deadweight.mdp.tabular import TabularMDP, check_gamma
+from deadweight.mdp.tabular import TabularMDP
 from deadweight.question.asked import Options
 from deadweight.question.question import Question, ask
 from deadweight.sums.blocks import Block

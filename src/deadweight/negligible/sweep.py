@@ -29,9 +29,8 @@ from deadweight.negligible.levels import Columns, Levels
 from deadweight.question.question import Question
 from deadweight.sums.blocks import Block, Field, powers
 from deadweight.sums.reduction import reduce_log
-from deadweight.sums.running import SAFE_LOG
 from deadweight.sums.summaries import Added, Extent, Total
-from deadweight.sums.weighting import Weighting
+from deadweight.sums.weighting import SAFE_LOG, Weighting
 from deadweight.tools.arithmetic import divide
 from deadweight.typing import BoolArray, FloatArray
 

@@ -16,9 +16,9 @@ import numpy as np
 
 from deadweight.errors import EstimationError, OptionError
 from deadweight.log.columns import require_labels
-from deadweight.log.interface import Log, LogLike, Source, as_log, check_workers, paths_of
+from deadweight.log.interface import Log, LogLike, Source, as_log, check_gamma, check_workers, paths_of
 from deadweight.log.trajectories import step_of_rows
-from deadweight.mdp.tabular import TabularMDP, backward, check_gamma, gaps, occupancies
+from deadweight.mdp.tabular import TabularMDP, backward, gaps, occupancies
 from deadweight.question.asked import Asked, Facts, Options, weigh_cuts
 from deadweight.question.ratio_check import ratio_flags
 from deadweight.question.understanding import one_behaviour, paired

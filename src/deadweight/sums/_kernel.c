@@ -1,6 +1,6 @@
 /* Running products along the episodes of a block, and what is summed of them, in one pass over flat columns.
 
-   The numpy path (weighting.py, running.py, summaries.py) makes an (episodes, steps) matrix of each quantity;
+   The numpy path (weighting.py, summaries.py) makes an (episodes, steps) matrix of each quantity;
    here every step is read once and nothing is made but the sums. Episodes are taken one after the other, in
    the order of memory: where it was timed, four or eight of them side by side were slower, and two no faster.
 

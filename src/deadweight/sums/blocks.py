@@ -46,28 +46,18 @@ T = TypeVar("T")
 
 
 class Block:
-    """Some episodes of a log as (m, H) matrices.
+    """Some episodes of a log as (m, H) matrices."""
 
-    Attributes:
-      log: the log they come from.
-      rows: (m,) their episode numbers.
-      lengths: (m,) their lengths.
-      horizon: H, the longest of them.
-      part: the number of the part of the log that they come from, where it has several.
-      first: episodes of that part that come before `log`.
-      walked_returns: by discount, the `returns` so far; a walk along the block sums them on its way.
-    """
-
-    part = 0
-    first = 0
+    part = 0  # the number of the part of the log that they come from, where it has several
+    first = 0  # episodes of that part that come before `log`
 
     def __init__(self, log: Trajectories, rows: IntArray, contiguous: bool) -> None:
-        self.log = log
-        self.rows = rows
-        self.lengths: IntArray = log.lengths[rows]
-        self.horizon = int(self.lengths.max())
+        self.log = log  # that they come from
+        self.rows = rows  # (m,) their episode numbers
+        self.lengths: IntArray = log.lengths[rows]  # (m,)
+        self.horizon = int(self.lengths.max())  # H
         self._shared: dict[Hashable, Any] = {}
-        self.walked_returns: dict[float, FloatArray] = {}
+        self.walked_returns: dict[float, FloatArray] = {}  # by discount; a walk sums them on its way
         self._slice = slice(int(log.offsets[rows[0]]), int(log.offsets[rows[-1] + 1])) if contiguous else None
 
     @property
@@ -93,6 +83,12 @@ class Block:
         rows: IntArray = np.minimum(np.arange(self.horizon)[:, None], self.lengths - 1)
         rows += self.log.offsets[self.rows]
         return rows.T
+
+    @property
+    def columns(self) -> tuple[AnyArray, ...]:
+        """The columns of the log, and the numbers of the episodes, as the kernel takes a block."""
+        log = self.log
+        return log.states, log.actions, log.rewards, log.offsets, self.rows
 
     def take(self, column: AnyArray, fill: float) -> AnyArray:
         """(m, H) cells of a per-step column, `fill` on padding. A view where that is possible."""
@@ -174,7 +170,7 @@ class Block:
         """(m,) discounted return of each episode."""
         if gamma not in self.walked_returns:
             log = self.log
-            if kernel.KERNEL is None or not kernel.readable(log.rewards):
+            if kernel.KERNEL is None or not readable(log.rewards):
                 returns = discounted_sum(self.rewards, gamma)
             else:
                 returns, discount = np.empty(self.n), discounts(gamma, self.horizon)
@@ -269,6 +265,11 @@ def powers(gamma: float, count: int) -> FloatArray:
 def discounts(gamma: float, count: int) -> FloatArray | None:
     """(count,) powers of gamma; None where all are one."""
     return None if gamma == 1.0 else powers(gamma, count)
+
+
+def readable(column: AnyArray | None) -> bool:
+    """Whether the kernel can read a column where it lies; there may be none."""
+    return column is None or (column.flags.c_contiguous and column.flags.aligned)
 
 
 # --- Fields.
@@ -402,15 +403,10 @@ class Logged(Field):
 
 @dataclass(frozen=True, eq=False)
 class Folds:
-    """The fold of each episode, by its number in the whole log: however that is cut into parts.
+    """The fold of each episode, by its number in the whole log: however that is cut into parts."""
 
-    Attributes:
-      count: number of folds.
-      first: (parts,) the number, in the whole log, of each part's first episode.
-    """
-
-    count: int
-    first: IntArray
+    count: int  # number of folds
+    first: IntArray  # (parts,) the number, in the whole log, of each part's first episode
 
     @classmethod
     def of(cls, count: int, sizes: Sequence[int]) -> Folds:
@@ -424,15 +420,10 @@ class Folds:
 
 @dataclass(frozen=True, eq=False)
 class ByFold(Field):
-    """The field of an episode's fold: a model that has not seen it.
+    """The field of an episode's fold: a model that has not seen it."""
 
-    Args:
-      fields: one a fold.
-      folds: which fold an episode is in.
-    """
-
-    fields: tuple[Field, ...]
-    folds: Folds
+    fields: tuple[Field, ...]  # one a fold
+    folds: Folds  # which fold an episode is in
 
     @cached_property
     def _side_by_side(self) -> tuple[Table, FloatArray] | None:

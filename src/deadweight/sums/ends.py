@@ -48,21 +48,13 @@ LONG = 4
 
 @dataclass(frozen=True, eq=False)
 class Ends:
-    """Counts of the ends of some episodes; they merge.
+    """Counts of the ends of some episodes; they merge."""
 
-    Attributes:
-      n: episodes.
-      longest: T, steps of the longest.
-      steps: by pair s * A + a: steps that went on, last steps.
-      at_limit: by pair: last steps of the episodes of length T.
-      open_at_limit: episodes of length T that are known to be cut, and not among those.
-    """
-
-    n: int
-    longest: int
-    steps: KeyedSums
-    at_limit: KeyedSums
-    open_at_limit: int
+    n: int  # episodes
+    longest: int  # T, steps of the longest
+    steps: KeyedSums  # by pair s * A + a: steps that went on, last steps
+    at_limit: KeyedSums  # by pair: last steps of the episodes of length T
+    open_at_limit: int  # episodes of length T that are known to be cut, and not among those
 
     @classmethod
     def of(cls, block: Block) -> Ends:
@@ -172,20 +164,13 @@ def assumption(limit: int, number: int, n: int) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Timing:
-    """When rewards come, and how long episodes are; merges.
+    """When rewards come, and how long episodes are; merges."""
 
-    Attributes:
-      early: some reward comes before the last step.
-      earlier: some comes before the last but one, or an episode is paid twice.
-      paid: there is any.
-      shortest, longest: episodes.
-    """
-
-    early: bool
-    earlier: bool
-    paid: bool
-    shortest: int
-    longest: int
+    early: bool  # some reward comes before the last step
+    earlier: bool  # some comes before the last but one, or an episode is paid twice
+    paid: bool  # there is any
+    shortest: int  # steps of the shortest episode
+    longest: int  # steps of the longest
 
     def merge(self, other: Timing) -> Timing:
         """The timing of the episodes of both."""

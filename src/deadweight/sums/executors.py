@@ -400,7 +400,8 @@ class _Run:
 
     def _give_out(self) -> None:
         """Tasks to all who are free, as far as there are any and they may be begun."""
-        while any(worker.task is None for worker in self.pool.members) or self._may_grow():
+        pool = self.pool
+        while len(pool.members) < pool.workers or any(worker.task is None for worker in pool.members):
             number = self._next()
             if number is None:
                 return
@@ -408,9 +409,6 @@ class _Run:
             worker.task = number
             if not worker.tell(self.unfinished[number]):
                 self._bury(worker)
-
-    def _may_grow(self) -> bool:
-        return len(self.pool.members) < self.pool.workers
 
     def _next(self) -> int | None:
         """The number of a task that is to be done; None if there is none for now."""

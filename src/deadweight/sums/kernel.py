@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 from types import ModuleType
 
-from deadweight.typing import AnyArray
-
 REVISION = 13  # of the signatures in `_kernel.c`: one that was built from older source is not used
 
 
@@ -31,8 +29,3 @@ KERNEL = load()
 def in_use() -> str:
     """The way in which blocks are summed, in words."""
     return "numpy" if KERNEL is None else "compiled kernel"
-
-
-def readable(column: AnyArray | None) -> bool:
-    """Whether the kernel can read a column where it lies; there may be none."""
-    return column is None or (column.flags.c_contiguous and column.flags.aligned)

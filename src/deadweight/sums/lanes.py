@@ -16,16 +16,15 @@ block whose products leave the range of doubles is declined.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
 
 from deadweight.sums import kernel
-from deadweight.sums.blocks import Block, Folds, discounts
-from deadweight.sums.running import SAFE_LOG
+from deadweight.sums.blocks import Block, Folds, discounts, readable
 from deadweight.sums.summaries import WholeSums
-from deadweight.sums.weighting import Weighting
+from deadweight.sums.weighting import SAFE_LOG, Weighting
 from deadweight.tools.arithmetic import sums_by
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray
 
@@ -74,19 +73,12 @@ class Lanes:
 
 @dataclass(frozen=True, eq=False)
 class LaneValues:
-    """The values that are weighed besides rewards.
+    """The values that are weighed besides rewards; T = 1 where those of a state are the same at all steps."""
 
-    Attributes:
-      delta: (T, S) advantage of a dropped step; None where nobody corrects. (1, S) where the values of a
-        state are the same at all steps.
-      q, v: (folds, T, S, A) and (folds, T, S), or T = 1 as well, for doubly robust terms; None for none.
-      folds: the fold that an episode uses; None: the only one.
-    """
-
-    delta: FloatArray | None = None
-    q: FloatArray | None = None
-    v: FloatArray | None = None
-    folds: Folds | None = None
+    delta: FloatArray | None = None  # (T, S) advantage of a dropped step; None where nobody corrects
+    q: FloatArray | None = None  # (folds, T, S, A) for doubly robust terms; None for none
+    v: FloatArray | None = None  # (folds, T, S) likewise
+    folds: Folds | None = None  # the fold that an episode uses; None: the only one
 
     @property
     def count(self) -> int:
@@ -100,21 +92,13 @@ class LaneValues:
 
 @dataclass(frozen=True)
 class Wanted:
-    """The sums that are wanted besides those of the weights.
+    """The sums that are wanted besides those of the weights."""
 
-    Attributes:
-      steps: of W r.
-      robust: of W (r - Q) and W_before V.
-      lost: of W_before delta on dropped steps.
-      by_state: weights before each step by state.
-      by_pair: weights after each step by state and action.
-    """
-
-    steps: bool = False
-    robust: bool = False
-    lost: bool = False
-    by_state: bool = False
-    by_pair: bool = False
+    steps: bool = False  # of W r
+    robust: bool = False  # of W (r - Q) and W_before V
+    lost: bool = False  # of W_before delta on dropped steps
+    by_state: bool = False  # weights before each step by state
+    by_pair: bool = False  # weights after each step by state and action
 
     def __or__(self, other: Wanted) -> Wanted:
         return Wanted(*(a or b for a, b in zip(vars(self).values(), vars(other).values(), strict=True)))
@@ -124,26 +108,19 @@ class Wanted:
 class LaneSums:
     """Sums over episodes; they merge. What was not wanted is None.
 
-    Attributes:
-      n: episodes.
-      declined: a block has left the range of doubles, and there are no sums.
-      weight: (T, L) of W, with the last weights of ended episodes.
-      weighted, robust, before, lost: (T, L).
-      by_state, by_pair: (folds, T, S, L), (folds, T, S * A, L), or with more lanes after the last. Whoever
-        merges gives them away.
-      whole: of whole weights; None where they were declined.
+    Tables by state and pair may have more lanes after the last; whoever merges gives them away.
     """
 
-    n: int
-    declined: bool
-    weight: FloatArray
-    whole: WholeSums | None
-    weighted: FloatArray | None = None
+    n: int  # episodes
+    declined: bool  # a block has left the range of doubles, and there are no sums
+    weight: FloatArray  # (T, L) of W, with the last weights of ended episodes
+    whole: WholeSums | None  # of whole weights; None where they were declined
+    weighted: FloatArray | None = None  # (T, L), as the next three
     robust: FloatArray | None = None
     before: FloatArray | None = None
     lost: FloatArray | None = None
-    by_state: FloatArray | None = None
-    by_pair: FloatArray | None = None
+    by_state: FloatArray | None = None  # (folds, T, S, L)
+    by_pair: FloatArray | None = None  # (folds, T, S * A, L)
 
     @classmethod
     def none(cls, n: int) -> LaneSums:
@@ -234,24 +211,12 @@ class LaneInfluences:
 
 
 class LaneWalk:
-    """A block, walked along in every lane.
-
-    Args:
-      block: some episodes.
-      weighting: their ratios, nothing dropped.
-      lanes: what each of them drops.
-      values: what is weighed.
-    """
+    """A block, walked along in every lane; of the weighting nothing is dropped but what the lanes drop."""
 
     def __init__(self, block: Block, weighting: Weighting, lanes: Lanes, values: LaneValues) -> None:
         self.block, self.weighting, self.lanes, self.values = block, weighting, lanes, values
         self.ratios = weighting.for_kernel(block.log)
         self.fold_of = values.fold_of(block)
-
-    @property
-    def _columns(self) -> tuple[AnyArray, ...]:
-        log = self.block.log
-        return (log.states, log.actions, log.rewards, log.offsets, self.block.rows)
 
     @property
     def _tables(self) -> tuple[AnyArray | None, ...]:
@@ -261,8 +226,8 @@ class LaneWalk:
 
     @cached_property
     def _compiled(self) -> bool:
-        arrays = (*self._columns, *self.ratios.arrays, *self._tables)
-        return kernel.KERNEL is not None and all(map(kernel.readable, arrays))
+        arrays = (*self.block.columns, *self.ratios.arrays, *self._tables)
+        return kernel.KERNEL is not None and all(map(readable, arrays))
 
     @cached_property
     def _arguments(self) -> tuple[object, ...]:
@@ -274,7 +239,7 @@ class LaneWalk:
         lanes = (*ratios.arrays[:5], pattern, keep.reshape(-1), *numbers)
         return (
             self.block.horizon,
-            self._columns,
+            self.block.columns,
             lanes,
             (*self._tables, self.fold_of, horizon, self.values.count),
         )
@@ -318,14 +283,7 @@ class LaneWalk:
         if not self._compiled:
             return numpy_influences(self, factors)
         horizon, width, m = self.block.horizon, self.lanes.width, self.block.n
-        tables = [
-            factors.slope,
-            factors.slope_before,
-            factors.pull,
-            factors.pull_robust,
-            factors.pull_before,
-            factors.pull_lost,
-        ]
+        tables = [getattr(factors, each.name) for each in fields(factors)]  # in the order of the kernel
         padded = [None if table is None else _padded(table[:horizon], width) for table in tables]
         after = [None if pull is None else _padded(pull[: horizon + 1], width) for pull in factors.after]
         terms = [None if pull is None else aligned_zeros(m, width) for pull in factors.after]
@@ -437,34 +395,35 @@ def numpy_sums(walk: LaneWalk, gamma: float, wanted: Wanted) -> LaneSums:
     """The first walk."""
     cells, block, n_lanes = _cells(walk), walk.block, len(walk.lanes)
     n_states, n_actions = walk.lanes.n_states, walk.ratios.n_actions
-    shape, weights = (block.horizon, n_lanes), np.ones((block.n, n_lanes))
-    weight = np.empty(shape)
-    weighted = np.empty(shape) if wanted.steps else None
-    robust = np.empty(shape) if wanted.robust else None
-    before = np.empty(shape) if wanted.robust else None
-    lost = np.empty(shape) if wanted.lost else None
+    weight, weights = np.empty((block.horizon, n_lanes)), np.ones((block.n, n_lanes))
+    wanted_by_step = (wanted.steps, wanted.robust, wanted.robust, wanted.lost)
+    by_step = [np.empty_like(weight) if each else None for each in wanted_by_step]
+    weighted, robust, before, lost = by_step
     by_state = _Tables(walk, n_states) if wanted.by_state else None
     by_pair = _Tables(walk, n_states * n_actions) if wanted.by_pair else None
     for t in range(block.horizon):
         if by_state is not None:
             by_state.add(t, cells.state[t], cells.alive[t], weights)
-        if before is not None and cells.v is not None:
-            before[t] = cells.v[t] @ weights
+        _sum_step(before, t, cells.v, weights)
         if lost is not None:
             lost[t] = np.einsum("ml,ml->l", weights, cells.gain(t))
         cells.times(t, weights)
         if ((t + 1) % walk.ratios.stride == 0 or t + 1 == block.horizon) and not _in_range(weights):
             return LaneSums.none(block.n)
         weight[t] = weights.sum(axis=0)
-        if weighted is not None:
-            weighted[t] = cells.reward[t] @ weights
-        if robust is not None and cells.error is not None:
-            robust[t] = cells.error[t] @ weights
+        _sum_step(weighted, t, cells.reward, weights)
+        _sum_step(robust, t, cells.error, weights)
         if by_pair is not None:
             by_pair.add(t, cells.state[t] * n_actions + cells.action[t], cells.alive[t], weights)
     tables = [None if table is None else table.sums for table in (by_state, by_pair)]
     whole = WholeSums.of(weights, block.returns(gamma))
-    return LaneSums(block.n, False, weight, whole, weighted, robust, before, lost, *tables)
+    return LaneSums(block.n, False, weight, whole, *by_step, *tables)
+
+
+def _sum_step(sums: FloatArray | None, t: int, values: FloatArray | None, weights: FloatArray) -> None:
+    """The weighted sum of the values of step t, (H, m), in row t of the sums, if they are wanted."""
+    if sums is not None and values is not None:
+        sums[t] = values[t] @ weights
 
 
 def numpy_influences(walk: LaneWalk, factors: LaneFactors) -> LaneInfluences:
@@ -472,20 +431,30 @@ def numpy_influences(walk: LaneWalk, factors: LaneFactors) -> LaneInfluences:
     cells, block, n_lanes = _cells(walk), walk.block, len(walk.lanes)
     weights = np.ones((block.n, n_lanes))
     steps, robust, lost = (None if pull is None else np.zeros((block.n, n_lanes)) for pull in factors.after)
+    slope, slope_before = factors.slope, factors.slope_before
     for t in range(block.horizon):
-        if lost is not None and factors.slope_before is not None and factors.pull_lost is not None:
-            lost += weights * (cells.gain(t) * factors.slope_before[t] - factors.pull_lost[t])
-        if robust is not None and factors.slope_before is not None and factors.pull_before is not None:
-            assert cells.v is not None
-            robust += weights * (cells.v[t][:, None] * factors.slope_before[t] - factors.pull_before[t])
+        if lost is not None and slope_before is not None and factors.pull_lost is not None:
+            lost += weights * (cells.gain(t) * slope_before[t] - factors.pull_lost[t])
+        _pull_step(robust, t, cells.v, weights, slope_before, factors.pull_before)
         cells.times(t, weights)
-        if steps is not None and factors.slope is not None and factors.pull is not None:
-            steps += weights * (cells.reward[t][:, None] * factors.slope[t] - factors.pull[t])
-        if robust is not None and factors.slope is not None and factors.pull_robust is not None:
-            assert cells.error is not None
-            robust += weights * (cells.error[t][:, None] * factors.slope[t] - factors.pull_robust[t])
+        _pull_step(steps, t, cells.reward, weights, slope, factors.pull)
+        _pull_step(robust, t, cells.error, weights, slope, factors.pull_robust)
     # All of these have ended, while longer episodes of other blocks go on.
     for term, after in zip((steps, robust, lost), factors.after, strict=True):
         if term is not None and after is not None:
             term -= weights * after[block.horizon]
     return LaneInfluences(steps, robust, lost, weights)
+
+
+def _pull_step(
+    term: FloatArray | None,
+    t: int,
+    values: FloatArray | None,
+    weights: FloatArray,
+    slope: FloatArray | None,
+    pull: FloatArray | None,
+) -> None:
+    """Add W (value slope - pull) of step t to a term, if it is wanted."""
+    if term is not None and slope is not None and pull is not None:
+        assert values is not None
+        term += weights * (values[t][:, None] * slope[t] - pull[t])

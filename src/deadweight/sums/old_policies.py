@@ -38,21 +38,15 @@ _KNOWN: WeakKeyDictionary[Log, list[OldPolicy]] = WeakKeyDictionary()
 class OldPolicy:
     """One old policy's part of a log.
 
-    Attributes:
-      id: its label.
-      episodes, share: how many episodes it made, and their share of all.
-      mean_return: of its episodes.
-      starts_z: how much better its episodes start than the others, in standard errors.
-      steps_z: how much more its steps bring than others of the same states and actions, likewise: reward, and
-        what the next state is usually worth.
+    Steps bring their reward, and what the next state is usually worth.
     """
 
-    id: Any
-    episodes: int
-    share: float
-    mean_return: float
-    starts_z: float
-    steps_z: float
+    id: Any  # its label
+    episodes: int  # that it made
+    share: float  # of all episodes
+    mean_return: float  # of its episodes
+    starts_z: float  # how much better its episodes start than the others, in standard errors
+    steps_z: float  # how much more its steps bring than others of the same states and actions, likewise
 
     @property
     def drifted(self) -> bool:
@@ -71,16 +65,16 @@ class OldPolicy:
 
 
 @dataclass(frozen=True)
-class Made:
-    """What an old policy has made: episodes, the sum of their returns, and the place of the first of them."""
+class Part:
+    """An old policy's part of a log: its episodes, the sum of their returns, and the place of the first."""
 
     episodes: int
     returns: float
     first: tuple[int, int]
 
-    def merge(self, other: Made) -> Made:
+    def merge(self, other: Part) -> Part:
         """Both together."""
-        return Made(
+        return Part(
             self.episodes + other.episodes, self.returns + other.returns, min(self.first, other.first)
         )
 
@@ -89,34 +83,34 @@ class Made:
 class Makers:
     """Which old policies made some episodes, by their ids; merges."""
 
-    made: dict[Any, Made]
+    parts: dict[Any, Part]
 
     @classmethod
     def of(cls, block: Block) -> Makers:
         """Those of a block, whose log must have ids."""
         places = (block.first + block.rows).tolist()
         totals = zip(ids_of(block), block.returns(1.0).tolist(), places, strict=True)
-        return cls({})._with((label, Made(1, total, (block.part, at))) for label, total, at in totals)
+        return cls({})._with((label, Part(1, total, (block.part, at))) for label, total, at in totals)
 
     def merge(self, other: Makers) -> Makers:
         """Those of both."""
-        return self._with(other.made.items())
+        return self._with(other.parts.items())
 
-    def _with(self, others: Iterable[tuple[Any, Made]]) -> Makers:
-        made = dict(self.made)
+    def _with(self, others: Iterable[tuple[Any, Part]]) -> Makers:
+        parts = dict(self.parts)
         for label, part in others:
-            made[label] = made[label].merge(part) if label in made else part
-        return Makers(made)
+            parts[label] = parts[label].merge(part) if label in parts else part
+        return Makers(parts)
 
     @property
     def ids(self) -> tuple[Any, ...]:
         """Their labels, in the order in which they occur in the log."""
-        return tuple(sorted(self.made, key=lambda label: self.made[label].first))
+        return tuple(sorted(self.parts, key=lambda label: self.parts[label].first))
 
     @property
     def shares(self) -> FloatArray:
         """(J,) of the episodes, in that order."""
-        episodes = np.array([self.made[label].episodes for label in self.ids])
+        episodes = np.array([self.parts[label].episodes for label in self.ids])
         return np.asarray(episodes / episodes.sum())
 
 
@@ -137,7 +131,7 @@ def old_policies(log: LogLike) -> list[OldPolicy]:
 
     >>> from deadweight.log.trajectories import Trajectories
     >>> log = Trajectories([0, 0], [0, 1], [1.0, 0.0], [0, 1, 2], behaviour_ids=["v1", "v2"])
-    >>> [(one.id, one.share, one.mean_return) for one in old_policies(log)]
+    >>> [(policy.id, policy.share, policy.mean_return) for policy in old_policies(log)]
     [('v1', 0.5, 1.0), ('v2', 0.5, 0.0)]
     """
     whole = as_log(log)
@@ -150,7 +144,7 @@ def old_policies(log: LogLike) -> list[OldPolicy]:
 
 def have_mixed_worlds(log: Log) -> bool:
     """Whether the old policies of a log worked under different conditions."""
-    return any(one.drifted for one in old_policies(log))
+    return any(policy.drifted for policy in old_policies(log))
 
 
 def _compare(log: Log) -> list[OldPolicy]:
@@ -165,10 +159,10 @@ def _compare(log: Log) -> list[OldPolicy]:
         z = np.stack([_apart(each, len(makers.ids), extent) for each in sums])
     policies = []
     for label, share, starts, steps in zip(makers.ids, makers.shares, *z, strict=True):
-        made = makers.made[label]
-        mean = made.returns / made.episodes
+        part = makers.parts[label]
+        mean = part.returns / part.episodes
         policies.append(
-            OldPolicy(plain(label), made.episodes, float(share), mean, float(starts), float(steps))
+            OldPolicy(plain(label), part.episodes, float(share), mean, float(starts), float(steps))
         )
     return policies
 
@@ -217,10 +211,7 @@ def _apart(sums: KeyedSums, count: int, extent: Extent) -> FloatArray:
     return divide(sums_by(member, beyond, count), error)
 
 
-# --- Slopes of what followed by the logged probability ------------------------------------------------------
-#
-# What is regressed on what is said in `deadweight.answers.trust`, for an evaluation, and in
-# `deadweight.io.doctor_policies`, where there is no new policy yet.
+# --- Slopes of what followed by the logged probability, for `answers.trust` and `io.doctor_policies`
 
 # A tail below this is no number any more; the z of it is 38.
 SMALLEST = 1e-300
@@ -233,14 +224,9 @@ SAME = 1e-3
 
 @dataclass(frozen=True)
 class Confounding:
-    """What the check has found.
+    """The slope of the model's errors by the logged probabilities, of the action for which it is clearest."""
 
-    Attributes:
-      z: of the action for which it is clearest, the slope of the model's errors by the logged probabilities,
-        in standard errors; counted as if that action had been the only one.
-    """
-
-    z: float
+    z: float  # in standard errors, counted as if that action had been the only one
 
     @classmethod
     def of(cls, sums: FloatArray) -> Confounding:
@@ -290,4 +276,4 @@ def slope_sums(
     of_episode = KeyedSums.of(keys, *columns, *(columns * larger))
     both, squares, more, wider = of_episode.sums
     sums = both, squares, np.square(more), more * wider, np.square(wider)
-    return np.stack([sums_by(of_episode.keys % n_actions, one, n_actions) for one in sums])
+    return np.stack([sums_by(of_episode.keys % n_actions, products, n_actions) for products in sums])

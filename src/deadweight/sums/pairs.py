@@ -186,20 +186,21 @@ class _Table:
 
 
 def _read(policy: TabularPolicy, log: LogLabels) -> _Table:
-    states = _matched(policy.state_labels, policy.n_states, log.states, "state")
-    actions = _matched(policy.action_labels, policy.n_actions, log.actions, "action")
+    n_states, n_actions = policy.probs.shape
+    states = _matched(policy.state_labels, n_states, log.states, "state")
+    actions = _matched(policy.action_labels, n_actions, log.actions, "action")
     return _Table(policy.probs, states, actions, policy.action_labels is not None)
 
 
-def _matched(own: Labels | None, size: int, logged: Labels, what: str) -> Labels | None:
+def _matched(named: Labels | None, size: int, logged: Labels, what: str) -> Labels | None:
     """A policy's labels in the log's types, matched as they are written; None where row numbers do."""
-    own = _matching_labels(own, size, logged)
-    if own is None or own.dtype.kind in "iu":
-        return own
-    kinds = {isinstance(label, str) for labels in (own, logged) for label in labels[:1]}
-    if len(kinds) == 1 and len({type(plain(label)) for label in own}) == 1:
-        return own
-    moved = in_the_words_of(logged, own)
+    named = _matching_labels(named, size, logged)
+    if named is None or named.dtype.kind in "iu":
+        return named
+    kinds = {isinstance(label, str) for labels in (named, logged) for label in labels[:1]}
+    if len(kinds) == 1 and len({type(plain(label)) for label in named}) == 1:
+        return named
+    moved = in_the_words_of(logged, named)
     if len(set(moved)) < len(moved):
         twice = next(label for i, label in enumerate(moved) if label in set(moved[:i]))
         raise PolicyError(
@@ -233,8 +234,8 @@ def _refuse_strangers(pi_e: FloatArray, pi_b: FloatArray | None, log: LogLabels,
         raise _strangers("pi_e", [actions[j] for j in range(logged, len(actions))], log)
 
 
-def _strangers(name: str, own: Sequence[Any], log: LogLabels) -> PolicyError:
-    taken, logged = ([plain(label) for label in labels] for labels in (own, log.actions))
+def _strangers(name: str, named: Sequence[Any], log: LogLabels) -> PolicyError:
+    taken, logged = ([plain(label) for label in labels] for labels in (named, log.actions))
     spelt = isinstance(logged[0], str) != isinstance(taken[0], str)
     return PolicyError(
         f"{name} takes only actions that the log has never seen: {first_few(taken)}. "
@@ -245,7 +246,7 @@ def _strangers(name: str, own: Sequence[Any], log: LogLabels) -> PolicyError:
     )
 
 
-def _matching_labels(own: Labels | None, size: int, logged: Labels) -> Labels | None:
+def _matching_labels(named: Labels | None, size: int, logged: Labels) -> Labels | None:
     """The labels by which a policy is matched with a log; None where its row numbers do.
 
     A log whose labels are numbers is matched by number with a policy that only numbers its rows. A short log
@@ -253,13 +254,13 @@ def _matching_labels(own: Labels | None, size: int, logged: Labels) -> Labels | 
     without labels that has a row for each of those numbers means the numbers.
     """
     if logged.dtype.kind not in "iu" or len(logged) == 0 or logged[0] < 0:
-        return own
+        return named
     dense = logged[-1] == len(logged) - 1
-    if dense and own is not None and len(own) > 0 and own[0] == 0 and np.array_equal(own, np.arange(size)):
+    if dense and named is not None and named[0] == 0 and np.array_equal(named, np.arange(size)):
         return None
-    if not dense and own is None and logged[-1] < size:
+    if not dense and named is None and logged[-1] < size:
         return np.arange(size)
-    return own
+    return named
 
 
 def _aligned(name: str, table: _Table, log: LogLabels, states: Labels, actions: Labels) -> FloatArray:
@@ -278,7 +279,7 @@ def _aligned(name: str, table: _Table, log: LogLabels, states: Labels, actions: 
 
 def _rows_of(
     name: str,
-    own: Labels | None,
+    named: Labels | None,
     n_own: int,
     wanted: Labels,
     log: LogLabels,
@@ -289,40 +290,45 @@ def _rows_of(
 
     With `may_lack` it needs no more than one that the log has: without any, the labels are other ones.
     """
-    rows = np.arange(len(wanted)) if own is None else positions(own, wanted)
+    rows = np.arange(len(wanted)) if named is None else positions(named, wanted)
     rows = np.where(rows < n_own, rows, -1)
     if (rows[: len(log.states if what == "state" else log.actions)] < 0).any():
         visited = log.visited()[0 if what == "state" else 1]
         used: BoolArray = np.zeros(len(wanted), dtype=bool)
         used[: len(visited)] = visited
         missing = [plain(wanted[i]) for i in np.flatnonzero(used & (rows < 0))]
-        if missing and may_lack and own is not None and not (used & (rows >= 0)).any():
-            raise _strangers(name, list(own), log)
+        if missing and may_lack and named is not None and not (used & (rows >= 0)).any():
+            raise _strangers(name, list(named), log)
         if missing and not may_lack:
-            spelt = own is not None and isinstance(missing[0], str) and not isinstance(plain(own[0]), str)
-            raise PolicyError(
-                f"{name} has {how_many(n_own, what)} and none for {what}{'s' if len(missing) > 1 else ''} "
-                f"{first_few(missing)}, which the log "
-                f"{'visits' if what == 'state' else 'has'}."
-                + (f" Labels match as they are written: the log has text, {name} numbers." if spelt else ""),
-                fix=f"Give {name} a {'row' if what == 'state' else 'column'} for every {what} of the log, or "
-                f"name its {what}s with {what}s=[...].",
-            )
+            raise _lacking(name, named, n_own, missing, what)
     return rows
 
 
-def _all_labels(logged: Labels, own: Sequence[tuple[Labels | None, int]]) -> Labels:
+def _lacking(name: str, named: Labels | None, n_own: int, missing: Sequence[Any], what: str) -> PolicyError:
+    """The error about a policy without a row (or column) for labels that the log has."""
+    spelt = named is not None and isinstance(missing[0], str) and not isinstance(plain(named[0]), str)
+    return PolicyError(
+        f"{name} has {how_many(n_own, what)} and none for {what}{'s' if len(missing) > 1 else ''} "
+        f"{first_few(missing)}, which the log "
+        f"{'visits' if what == 'state' else 'has'}."
+        + (f" Labels match as they are written: the log has text, {name} numbers." if spelt else ""),
+        fix=f"Give {name} a {'row' if what == 'state' else 'column'} for every {what} of the log, or "
+        f"name its {what}s with {what}s=[...].",
+    )
+
+
+def _all_labels(logged: Labels, policies: Sequence[tuple[Labels | None, int]]) -> Labels:
     """Labels of the log, then those that only a policy knows, or the numbers of its further rows."""
     seen: set[Any] = set()
     extra: list[Any] = []
-    for labels, _ in own:
+    for labels, _ in policies:
         if labels is None:
             continue
         seen = seen or {plain(label) for label in logged}
         extra += [label for label in map(plain, labels) if label not in seen]
         seen.update(extra)
     labels = _appended(logged, extra)
-    size = max([size for theirs, size in own if theirs is None], default=0)
+    size = max([size for theirs, size in policies if theirs is None], default=0)
     if size <= len(labels):
         return labels
     if labels.dtype.kind in "iu" and labels[0] == 0 and labels[-1] == len(labels) - 1:

@@ -38,7 +38,7 @@ LONG_EPISODE, LARGER_CELLS, SHARE = 32, 4 * SMALL_CELLS, 8
 # A log in memory of so many steps has two threads by itself, where there are processors: more would pay, but
 # each holds a block.
 LONG_LOG, BY_ITSELF = 1 << 20, 2
-# Of the mixing function of SplitMix64 (Steele, Lea & Flood, 2014), for fingerprints.
+# Of the mixing function of SplitMix64 (Steele, Lea & Flood, 2014), for fingerprints and copies.
 ODD = np.uint64(0x9E3779B97F4A7C15)
 MIXERS = ((30, np.uint64(0xBF58476D1CE4E5B9)), (27, np.uint64(0x94D049BB133111EB)))
 
@@ -284,16 +284,16 @@ def learnt_here(policy: object, parts: Sequence[Trajectories], workers: int = 1)
 def _of_block(block: Block) -> list[Total]:
     with np.errstate(over="ignore"):  # sums are taken modulo 2**64
         step = np.broadcast_to(np.arange(1, block.horizon + 1, dtype=np.uint64), (block.n, block.horizon))
-        rows = _mixed(block.paid.astype(np.float64) + 0.0)
+        rows = mixed(block.paid.astype(np.float64) + 0.0)
         for column in (block.states, block.actions, step):
-            rows = _mixed(rows * ODD + np.ascontiguousarray(column).astype(np.uint64))
+            rows = mixed(rows * ODD + np.ascontiguousarray(column).astype(np.uint64))
         if block.alive is not None:
             rows = np.where(block.alive, rows, np.uint64(0))
         # keepdims: numpy warns when a scalar of unsigned type overflows, but not when an array does.
-        return [Total(np.add.reduce(_mixed(np.add.reduce(rows, axis=1)), keepdims=True))]
+        return [Total(np.add.reduce(mixed(np.add.reduce(rows, axis=1)), keepdims=True))]
 
 
-def _mixed(values: Any) -> Any:
+def mixed(values: Any) -> Any:
     """64 bits of which each depends on all those of the value."""
     bits = np.ascontiguousarray(values).view(np.uint64)
     for shift, factor in MIXERS:

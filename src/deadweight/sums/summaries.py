@@ -2,17 +2,20 @@
 
 Every estimate is a function of such sums, so a log may be summed whole, in blocks, or in parts on several
 workers. Each summary has `merge`, which takes the summary of other episodes.
+
+Weights are products of many ratios. `Running` carries them as value * 2**exponent where they could leave the
+range of doubles (`sums.weighting` makes them), and sums of such weights are in units of a power of two.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import numpy as np
 
-from deadweight.sums.running import Running, scale
 from deadweight.tools.arithmetic import divide, once
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray
 
@@ -136,6 +139,85 @@ class CoMoments:
 
 
 @dataclass(frozen=True, eq=False)
+class Running:
+    """Weights `values * 2**exponents`; no exponents means that all are zero."""
+
+    values: FloatArray  # (m, C)
+    exponents: IntArray | None = None  # (m, C)
+
+    @property
+    def last(self) -> Running:
+        """The last column, (m, 1)."""
+        return self._columns(slice(-1, None))
+
+    def first(self, columns: int) -> Running:
+        """The weights of the first so many columns."""
+        return self._columns(slice(columns))
+
+    @property
+    def contiguous(self) -> Running:
+        """The weights in one piece: numpy sums those in another order than what lies scattered."""
+        return Running(np.ascontiguousarray(self.values), self.exponents)
+
+    @property
+    def lagged(self) -> Running:
+        """(m, C + 1): the weight before each step, 1 before the first, and the final one after the last."""
+        m = len(self.values)
+        values = np.concatenate([np.ones((m, 1)), self.values], axis=1)
+        if self.exponents is None:
+            return Running(values)
+        return Running(values, np.concatenate([np.zeros((m, 1), dtype=np.int64), self.exponents], axis=1))
+
+    def linear(self) -> FloatArray:
+        """The weights as doubles; too large ones become inf."""
+        return times(self, 1.0)
+
+    def logs(self) -> FloatArray:
+        """Natural logarithms of the weights; -inf for zeros."""
+        with np.errstate(divide="ignore"):
+            logs: FloatArray = np.log(self.values)
+        return logs if self.exponents is None else logs + self.exponents * math.log(2.0)
+
+    def among(self, counted: BoolArray | None) -> Running:
+        """The weights with those not counted set to zero, so that they never set the unit of a column."""
+        return self if counted is None else Running(self.values * counted, self.exponents)
+
+    def relative_to(self, shift: IntArray | int) -> FloatArray:
+        """The weights divided by 2**shift, column by column."""
+        if self.exponents is None and np.all(shift == 0):
+            return self.values
+        exponents = 0 if self.exponents is None else self.exponents
+        return scale(self.values, exponents - shift)
+
+    def _columns(self, which: slice) -> Running:
+        exponents = None if self.exponents is None else self.exponents[:, which]
+        return Running(self.values[:, which], exponents)
+
+
+def scale(values: FloatArray, exponents: IntArray | int) -> FloatArray:
+    """values * 2**exponents, with exponents of any size."""
+    return np.ldexp(values, np.clip(exponents, -5_000, 5_000).astype(np.int32))
+
+
+def times(weights: Running, factor: FloatArray | float) -> FloatArray:
+    """weights * factor as doubles. Zero factors give zero even where the weight is too large."""
+    product = weights.values * factor
+    if weights.exponents is None:
+        return product
+    with np.errstate(over="ignore"):
+        return scale(product, weights.exponents)
+
+
+def discounted(weights: Running, gamma: float) -> Running:
+    """gamma**t times the weights of column t, also where the one vanishes while the other overflows."""
+    if gamma == 1.0:
+        return weights
+    mantissas, whole = np.modf(np.arange(weights.values.shape[1]) * np.log2(gamma))
+    exponents = whole.astype(np.int64) + (0 if weights.exponents is None else weights.exponents)
+    return Running(weights.values * np.exp2(mantissas), exponents)
+
+
+@dataclass(frozen=True, eq=False)
 class ColumnSums:
     """Sums of weights, of weighted values and of squared weights for each column (step) of a block.
 
@@ -167,14 +249,11 @@ class ColumnSums:
             all stay.
         """
         n, columns = values.shape
-        members = weights.among(counted)
-        shift = common_shift(members)
-        w = members.relative_to(shift)
-        weight = np.add.reduce(w, axis=0)
+        shift, w, weight = _summed(weights, counted)
         return cls(
             n=n,
             stays=counted is None,
-            shift=np.where(weight == 0, NOTHING, shift),
+            shift=shift,
             weight=weight,
             weighted=np.einsum("ij,ij->j", w, values),
             counted=np.full(columns, float(n)) if counted is None else counted.sum(axis=0, dtype=np.float64),
@@ -247,11 +326,7 @@ class Kish:
     @classmethod
     def of(cls, weights: Running, counted: BoolArray | None = None) -> Kish:
         """From (m, C) weights; `counted` as in `ColumnSums`."""
-        members = weights.among(counted)
-        shift = common_shift(members)
-        w = members.relative_to(shift)
-        weight = np.add.reduce(w, axis=0)
-        shift = np.where(weight == 0, NOTHING, shift)
+        shift, w, weight = _summed(weights, counted)
         return cls(counted is None, shift, weight, np.add.reduce(w * w, axis=0))
 
     def merge(self, other: Kish) -> Kish:
@@ -273,6 +348,15 @@ class Kish:
     def ess(self) -> FloatArray:
         """(C,) effective sample size; 0 where all weights are zero."""
         return np.divide(self.weight**2, self.squares, out=np.zeros_like(self.weight), where=self.squares > 0)
+
+
+def _summed(weights: Running, counted: BoolArray | None) -> tuple[IntArray, FloatArray, FloatArray]:
+    """The unit of each column, its weights in that unit, without those not counted, and their sum."""
+    members = weights.among(counted)
+    shift = common_shift(members)
+    w = members.relative_to(shift)
+    weight = np.add.reduce(w, axis=0)
+    return np.where(weight == 0, NOTHING, shift), w, weight
 
 
 def common_shift(weights: Running) -> IntArray:
@@ -353,15 +437,26 @@ class KeyedSums:
         return 1 + max(int(keys[-1]) for keys in filled) <= SPARSE_KEYS * sum(keys.size for keys in filled)
 
 
+class Added:
+    """A dataclass of sums that merges field by field: numbers and arrays add up, the rest merges."""
+
+    def merge(self, other: Self) -> Self:
+        """The sums of both."""
+        names = [each.name for each in fields(self)]  # type: ignore[arg-type]
+        return type(self)(*(_added(getattr(self, name), getattr(other, name)) for name in names))
+
+
+def _added(a: Any, b: Any) -> Any:
+    if isinstance(a, tuple):
+        return tuple(_added(x, y) for x, y in zip(a, b, strict=True))
+    return a.merge(b) if hasattr(a, "merge") else a + b
+
+
 @dataclass(frozen=True, eq=False)
-class Total:
+class Total(Added):
     """A sum, of a number or of an array."""
 
     value: FloatArray | float
-
-    def merge(self, other: Total) -> Total:
-        """The sum of both."""
-        return Total(self.value + other.value)
 
 
 @dataclass(frozen=True)
@@ -402,17 +497,13 @@ class WholeSums:
     .. math:: \sum B^2 (G - v)^2 = \sum B^2 (G - c)^2 - 2 (v - c) \sum B^2 (G - c) + (v - c)^2 \sum B^2
 
     loses no digits: c is what the episodes so far say themselves.
-
-    Attributes:
-      weight, weighted, squares: of B, of B G and of B^2.
-      centred, spread: of B^2 (G - c) and of B^2 (G - c)^2, where c = weighted / weight.
     """
 
-    weight: FloatArray
-    weighted: FloatArray
-    squares: FloatArray
-    centred: FloatArray
-    spread: FloatArray
+    weight: FloatArray  # of B
+    weighted: FloatArray  # of B G
+    squares: FloatArray  # of B^2
+    centred: FloatArray  # of B^2 (G - c), where c = weighted / weight
+    spread: FloatArray  # of B^2 (G - c)^2
 
     @classmethod
     def of(cls, final: FloatArray, returns: FloatArray) -> WholeSums:
@@ -449,12 +540,3 @@ class WholeSums:
             return np.full_like(self.weight, np.nan)
         spread = np.maximum(self.spread, 0.0)
         return np.sqrt(n / (n - 1) * spread) / np.where(self.weight == 0, np.inf, self.weight)
-
-
-class Added:
-    """A dataclass of sums that merges field by field: numbers and arrays add up, summaries merge."""
-
-    def merge(self, other: Self) -> Self:
-        """The sums of both."""
-        pairs = [(getattr(self, each.name), getattr(other, each.name)) for each in fields(self)]  # type: ignore[arg-type]
-        return type(self)(*(a.merge(b) if hasattr(a, "merge") else a + b for a, b in pairs))

@@ -9,6 +9,11 @@ Importance sampling of whole episodes and of steps needs few sums: for each epis
 return G and :math:`\sum_t \gamma^t W_t r_t`; for each step :math:`\sum_i W_t` and :math:`\sum_i W_t r_t`. The
 compiled kernel reads them off the flat columns of the log in one `Walk`, without an (m, H) matrix. It works
 in plain doubles and declines a block whose products leave their range; such a block is left to numpy.
+
+Products are taken linearly, which is several times faster than sums of logarithms and gives exactly 1 when
+pi_e = pi_b. Where a product could leave the range of doubles, it is carried as value * 2**exponent, with a
+new exponent every few steps. The test is on what the product reaches on its way, or could: an excursion that
+comes back is caught as well.
 """
 
 from __future__ import annotations
@@ -23,13 +28,14 @@ from deadweight.errors import SupportError, first_few
 from deadweight.log.labels import plain
 from deadweight.log.trajectories import Trajectories
 from deadweight.sums import kernel
-from deadweight.sums.blocks import Block, ExceptFirst, Field, Table, discounts
+from deadweight.sums.blocks import Block, ExceptFirst, Field, Table, discounts, readable
 from deadweight.sums.pairs import PolicyPair, quotient
-from deadweight.sums.running import SAFE_LOG, Running, largest_log, running_product
-from deadweight.sums.summaries import NOTHING, Kish
+from deadweight.sums.summaries import NOTHING, Kish, Running
 from deadweight.tools.arithmetic import Key
 from deadweight.typing import AnyArray, BoolArray, FloatArray
 
+# Products are safe up to exp(+-300): their squares, and squares times returns, are still doubles.
+SAFE_LOG = 300.0
 ANY_STRIDE = 1 << 30
 
 
@@ -39,15 +45,11 @@ class Ratios:
 
     In `table` by state and action; or as the quotient of `top` and `bottom`, each a table or a column. A drop
     that the table does not hold yet is one flag for each step or a state.
-
-    Attributes:
-      n_actions: columns of the tables, which are flat.
-      log_bound: a bound on abs(log(ratio)) over the positive ones of `table`; None: look at each.
     """
 
-    n_actions: int
+    n_actions: int  # columns of the tables, which are flat
     table: FloatArray | None = None
-    log_bound: float | None = None
+    log_bound: float | None = None  # on abs(log(ratio)) over the positive ones of `table`; None: look at each
     top_table: FloatArray | None = None
     bottom_table: FloatArray | None = None
     top_column: FloatArray | None = None
@@ -87,10 +89,9 @@ class Walk:
     weighted: FloatArray  # (H,) sum over i of W_t r_t
 
     def influence(self, slope: FloatArray, pull: FloatArray) -> FloatArray:
-        """(m,) sum over t of W_t (r_t slope_t - pull_t); an ended episode has r = 0 and its last weight.
+        """(m,) sum over t of W_t (r_t slope_t - pull_t), of (T,) factors, T >= H.
 
-        Args:
-          slope, pull: (T,), T >= H.
+        An ended episode has r = 0 and its last weight.
         """
         after = np.append(np.cumsum(pull[::-1])[::-1], 0.0)
         influence = np.empty(len(self.final))
@@ -117,19 +118,13 @@ def walk(block: Block, ratios: Ratios, gamma: float) -> Walk | None:
 
 def _columns(block: Block, ratios: Ratios) -> tuple[AnyArray, ...] | None:
     """The kernel's view of a block; None where it cannot read it, or these ratios leave its range."""
-    log = block.log
-    columns = (log.states, log.actions, log.rewards, log.offsets, block.rows)
-    readable = all(map(kernel.readable, (*columns, *ratios.arrays)))
-    return columns if readable and (ratios.log_bound or 0.0) <= SAFE_LOG else None
+    columns = block.columns
+    fits = all(map(readable, (*columns, *ratios.arrays))) and (ratios.log_bound or 0.0) <= SAFE_LOG
+    return columns if fits else None
 
 
 class WeightedBlock:
-    """m episodes of at most H steps, with their ratios.
-
-    Attributes:
-      steps: the block itself.
-      weighting: the policies, and what is dropped.
-    """
+    """m episodes of at most H steps, the block `steps`, with the ratios of a weighting."""
 
     def __init__(self, steps: Block, weighting: Weighting) -> None:
         self.steps, self.weighting = steps, weighting
@@ -242,17 +237,11 @@ class WeightedBlock:
 
 @dataclass(frozen=True, eq=False)
 class RatioTable:
-    """The ratio of every state and action.
+    """The ratio of every state and action."""
 
-    Attributes:
-      values: (S * A,).
-      n_actions: A.
-      log_bound: a bound on abs(log) of the positive ones.
-    """
-
-    values: FloatArray
-    n_actions: int
-    log_bound: float
+    values: FloatArray  # (S * A,)
+    n_actions: int  # A
+    log_bound: float  # a bound on abs(log) of the positive ones
 
     def on(self, block: Block) -> FloatArray:
         """(m, H) the ratios of a block, 1 on padding."""
@@ -263,11 +252,9 @@ class RatioTable:
 
 
 class Weighting(Key):
-    """Ratios of a policy pair with a drop applied. Weightings that keep the same ratios are equal.
+    """Ratios of a policy pair with a drop applied, True where the ratio of a step is dropped.
 
-    Args:
-      pair: the two policies.
-      drop: True where the ratio of a step is dropped; None drops none.
+    Weightings that keep the same ratios are equal.
     """
 
     def __init__(self, pair: PolicyPair, drop: Field | None = None) -> None:
@@ -298,14 +285,14 @@ class Weighting(Key):
             return self._full_table
         if not isinstance(self.drop, Table):
             return None
-        rho = self._full_table.values.reshape(-1, self.pair.n_actions)
+        rho = self._full_table.values.reshape(-1, self._full_table.n_actions)
         kept = np.where(self.drop.values[:, None] & ~np.isnan(rho), 1.0, rho)
-        return RatioTable(kept.ravel(), self.pair.n_actions, largest_log(kept))
+        return RatioTable(kept.ravel(), self._full_table.n_actions, largest_log(kept))
 
     @cached_property
     def _full_table(self) -> RatioTable | None:
         rho = self.pair.ratios
-        return None if rho is None else RatioTable(rho.ravel(), self.pair.n_actions, largest_log(rho))
+        return None if rho is None else RatioTable(rho.ravel(), rho.shape[1], largest_log(rho))
 
     def quotients(self, block: Block) -> FloatArray:
         """(m, H) rho_t of policies that are not both tables, 1 on padding."""
@@ -316,9 +303,8 @@ class Weighting(Key):
 
     def for_kernel(self, log: Trajectories) -> Ratios:
         """The kept ratios of a log as the kernel finds them."""
-        n_actions, table = self.pair.n_actions, self.table
-        if table is not None:
-            return Ratios(n_actions, table.values, table.log_bound)
+        if self.table is not None:
+            return Ratios(self.table.n_actions, self.table.values, self.table.log_bound)
         by_step = by_state = None
         if isinstance(self.drop, Table):
             by_state = self.drop.values
@@ -326,11 +312,11 @@ class Weighting(Key):
             by_step = self.drop.along(log)
         full = self._full_table
         if full is not None:
-            return Ratios(n_actions, full.values, full.log_bound, dropped_steps=by_step)
+            return Ratios(full.n_actions, full.values, full.log_bound, dropped_steps=by_step)
         top_table, top_column = _table_or_column(self.pair.evaluation, log)
         bottom_table, bottom_column = _table_or_column(self.pair.behaviour, log)
         return Ratios(
-            n_actions,
+            self.pair.n_actions,
             top_table=top_table,
             bottom_table=bottom_table,
             top_column=top_column,
@@ -343,6 +329,68 @@ class Weighting(Key):
 def _table_or_column(policy: Field, log: Trajectories) -> tuple[FloatArray, None] | tuple[None, FloatArray]:
     """A policy as the kernel takes it: a flat table, or a column of the log."""
     return (policy.values.ravel(), None) if isinstance(policy, Table) else (None, policy.along(log))
+
+
+def running_product(ratios: FloatArray, log_bound: float | None = None, overwrite: bool = False) -> Running:
+    """Running products of each row.
+
+    Args:
+      ratios: (m, H), none negative; NaN passes through.
+      log_bound: a bound on abs(log(ratio)) over the positive ratios, when one is known.
+      overwrite: the products may take the place of the ratios.
+    """
+    horizon = ratios.shape[1]
+    bound = largest_log(ratios) if log_bound is None else log_bound
+    if bound * horizon <= SAFE_LOG:
+        return Running(_product(ratios, ratios if overwrite else None))
+    # What the products do reach is cheaper to see than what they could, and every few steps are enough: in
+    # between they cannot go further than the other half of the way. Zeros and NaN need a closer look.
+    with np.errstate(over="ignore", invalid="ignore"):
+        products = _product(ratios)
+    seen = products[:, :: max(1, int(SAFE_LOG / 2 / bound))]
+    if seen.min() >= np.exp(-SAFE_LOG / 2) and seen.max() <= np.exp(SAFE_LOG / 2) and bound <= SAFE_LOG / 2:
+        return Running(products)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.where(ratios > 0, np.abs(np.log(ratios)), 0.0)
+    if logs.sum(axis=1).max() <= SAFE_LOG:
+        return Running(products)
+    return _scaled_product(ratios, max(1, int(SAFE_LOG / logs.max())))
+
+
+def largest_log(ratios: FloatArray) -> float:
+    """max abs(log(ratio)) over the positive ratios; 0 when there are none."""
+    positive = ratios[ratios > 0]
+    if positive.size == 0:
+        return 0.0
+    return float(max(abs(np.log(positive.max())), abs(np.log(positive.min()))))
+
+
+def _product(ratios: FloatArray, out: FloatArray | None = None) -> FloatArray:
+    """Running products of each row, whichever way the matrix lies in memory; `out` may be the ratios."""
+    if not ratios.flags.f_contiguous or ratios.shape[0] == 1:
+        return np.multiply.accumulate(ratios, axis=1, out=out)
+    products = np.empty_like(ratios) if out is None else out
+    columns = list(products.T)
+    columns[0][:] = ratios[:, 0]
+    for before, ratio, after in zip(columns, ratios.T[1:], columns[1:], strict=False):
+        np.multiply(before, ratio, out=after)
+    return products
+
+
+def _scaled_product(ratios: FloatArray, stride: int) -> Running:
+    """Running products with a new exponent every `stride` steps."""
+    values = np.empty_like(ratios)
+    exponents = np.empty(ratios.shape, dtype=np.int64)
+    mantissa, exponent = np.ones(len(ratios)), np.zeros(len(ratios), dtype=np.int64)
+    for lo in range(0, ratios.shape[1], stride):
+        part = _product(ratios[:, lo : lo + stride]) * mantissa[:, None]
+        values[:, lo : lo + stride] = part
+        exponents[:, lo : lo + stride] = exponent[:, None]
+        mantissa, extra = np.frexp(part[:, -1])
+        exponent = exponent + extra
+        if stride == 1:  # a single ratio may be as large as the whole safe range
+            values[:, lo], exponents[:, lo] = mantissa, exponent
+    return Running(values, exponents)
 
 
 def refuse_unsupported(pair: PolicyPair, log: Trajectories) -> None:

@@ -27,6 +27,14 @@ def unmasked(values: Any) -> Any:
     return filled
 
 
+def real(values: Any) -> FloatArray:
+    """A copy of the values as doubles; TypeError or ValueError where they are none, or complex."""
+    given = np.asarray(unmasked(values))
+    if np.iscomplexobj(given):
+        raise TypeError("an imaginary part would be lost")
+    return np.array(given, dtype=np.float64)
+
+
 def frozen(array: Any) -> Any:
     """The array as a view that cannot be written to."""
     view = np.asarray(array).view()
@@ -66,6 +74,12 @@ def divide(top: FloatArray | float, bottom: FloatArray | float) -> FloatArray:
         return np.asarray(np.divide(top, bottom), dtype=np.float64)
     shape = np.broadcast_shapes(np.shape(top), np.shape(bottom))
     return np.divide(top, bottom, out=np.zeros(shape), where=np.asarray(bottom) != 0)
+
+
+def softmax(scores: FloatArray) -> FloatArray:
+    """exp(scores) with rows summing to 1."""
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True), dtype=np.float64)
 
 
 def sums_by(index: IntArray, values: AnyArray | None = None, size: int = 0) -> FloatArray:

@@ -26,22 +26,15 @@ LEAST_ALONG, MOST_ALONG = 3, 6
 
 @dataclass(frozen=True, eq=False)
 class Bumps:
-    """A basis fitted to some rows.
+    """A basis fitted to some rows."""
 
-    Attributes:
-      mean, scale: (d,) of the rows looked at; the scale of a constant column is 1.
-      centres: (k, d) standardised; none gives a linear basis.
-      width: of the bumps.
-      feature, middles, widths: (q,) the bumps along one feature: which, where and how wide.
-    """
-
-    mean: FloatArray
-    scale: FloatArray
-    centres: FloatArray
-    width: float
-    feature: IntArray
-    middles: FloatArray
-    widths: FloatArray
+    mean: FloatArray  # (d,) of the rows looked at
+    scale: FloatArray  # (d,) their standard deviation; 1 of a constant column
+    centres: FloatArray  # (k, d) standardised; none gives a linear basis
+    width: float  # of the bumps
+    feature: IntArray  # (q,) of the bumps along one feature: which one
+    middles: FloatArray  # (q,) where they stand
+    widths: FloatArray  # (q,) how wide they are
 
     @classmethod
     def fitted(cls, x: FloatArray, size: int = 100, seed: int = 0, along: bool = False) -> Bumps:

@@ -164,18 +164,11 @@ def is_printed(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a file is written.
+    """Where a file is written. One in the place of a standard stream would take away what is printed."""
 
-    Attributes:
-      path: where links lead.
-      there: what is there now.
-      stream: standard output or error, where it is what is there. A file in the place of theirs would take
-        away what is printed.
-    """
-
-    path: Path
-    there: os.stat_result | None = None
-    stream: Any = None
+    path: Path  # where links lead
+    there: os.stat_result | None = None  # what is there now
+    stream: Any = None  # standard output or error, where that is what is there
 
     @classmethod
     def of(cls, path: Path) -> _Place:

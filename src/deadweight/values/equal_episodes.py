@@ -22,7 +22,8 @@ import numpy as np
 
 from deadweight.log.interface import Log
 from deadweight.sums.blocks import Block, Folds
-from deadweight.sums.summaries import Pieces
+from deadweight.sums.reduction import MIXERS, ODD, mixed
+from deadweight.sums.summaries import Added, Pieces
 from deadweight.tools.arithmetic import divide, sums_by
 from deadweight.tools.thresholds import COPIED
 from deadweight.typing import FloatArray, IntArray
@@ -37,24 +38,16 @@ SAMPLED = 1 << 16
 MOST_COMPARED = 1 << 22
 # What is left of the probability that two episodes are still equal, when nobody needs to look further.
 NEGLIGIBLE = 1e-12
-# Odd constants that scatter bits (splitmix64).
-_SCATTER = tuple(np.uint64(odd) for odd in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
 
 @dataclass(frozen=True)
 class Copies:
-    """Equal episodes, beside how many there would be by chance.
+    """Equal episodes, beside how many there would be by chance."""
 
-    Attributes:
-      pairs: of equal episodes.
-      expected, deviation: how many there would be by chance, and their standard deviation.
-      real: whether rewards are real numbers, which are hardly ever equal.
-    """
-
-    pairs: int
-    expected: float
-    deviation: float
-    real: bool = False
+    pairs: int  # of equal episodes
+    expected: float  # how many there would be by chance
+    deviation: float  # and their standard deviation
+    real: bool = False  # whether rewards are real numbers, which are hardly ever equal
 
     @property
     def found(self) -> bool:
@@ -66,15 +59,11 @@ class Copies:
 
 
 @dataclass(frozen=True, eq=False)
-class Contents:
+class Contents(Added):
     """Numbers that stand for contents of episodes, whether anything was paid, and first steps; merges."""
 
     marks: Pieces
     sample: Pieces
-
-    def merge(self, other: Contents) -> Contents:
-        """Of the episodes of both."""
-        return Contents(self.marks.merge(other.marks), self.sample.merge(other.sample))
 
 
 class EpisodeContents:
@@ -130,15 +119,12 @@ class EpisodeContents:
 
 def marks_of(block: Block, n_actions: int) -> IntArray:
     """(m,) numbers of 64 bits that are equal where states, actions and rewards are."""
-    one, two, three = _SCATTER
+    (_, of_pair), (_, of_step) = MIXERS
     rewards = np.ascontiguousarray(block.paid + 0.0)  # one zero, not two
-    marks = rewards.view(np.uint64) * one
-    marks ^= (block.pairs(n_actions) + 1).astype(np.uint64) * two
-    marks += (np.arange(block.horizon, dtype=np.uint64) + np.uint64(1)) * three
-    for shift, factor in ((30, two), (27, three)):
-        marks ^= marks >> np.uint64(shift)
-        marks *= factor
-    marks ^= marks >> np.uint64(31)
+    marks = rewards.view(np.uint64) * ODD
+    marks ^= (block.pairs(n_actions) + 1).astype(np.uint64) * of_pair
+    marks += (np.arange(block.horizon, dtype=np.uint64) + np.uint64(1)) * of_step
+    marks = mixed(marks)
     if block.alive is not None:
         marks[~block.alive] = 0
     total: IntArray = np.add.reduce(marks, axis=1)

@@ -565,26 +565,18 @@ class LinearQ(RowLearner):
     def __init__(
         self, basis: Literal["bumps", "linear"] = "bumps", size: int = SIZE, ridge: float = 1.0, seed: int = 0
     ) -> None:
-        if basis not in ("bumps", "linear"):
-            raise OptionError(
-                f"basis of LinearQ must be 'bumps' or 'linear'; found {basis!r}.",
-                fix="For example LinearQ(basis='bumps').",
-            )
-        if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
-            raise OptionError(
-                f"size of LinearQ must be a whole number of at least 1; found {size!r}.",
-                fix="For example LinearQ(size=100).",
-            )
-        if isinstance(ridge, bool) or not (isinstance(ridge, int | float) and 0 <= ridge < np.inf):
-            raise OptionError(
-                f"ridge of LinearQ must be a number of at least 0; found {ridge!r}.",
-                fix="For example LinearQ(ridge=1.0).",
-            )
-        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-            raise OptionError(
-                f"seed of LinearQ must be a whole number of at least 0; found {seed!r}.",
-                fix="For example LinearQ(seed=0).",
-            )
+        number = not isinstance(ridge, bool) and isinstance(ridge, int | float)
+        for name, value, fits, what, example in (
+            ("basis", basis, basis in ("bumps", "linear"), "'bumps' or 'linear'", "'bumps'"),
+            ("size", size, _is_whole(size) and size >= 1, "a whole number of at least 1", 100),
+            ("ridge", ridge, number and 0 <= ridge < np.inf, "a number of at least 0", 1.0),
+            ("seed", seed, _is_whole(seed) and seed >= 0, "a whole number of at least 0", 0),
+        ):
+            if not fits:
+                raise OptionError(
+                    f"{name} of LinearQ must be {what}; found {value!r}.",
+                    fix=f"For example LinearQ({name}={example}).",
+                )
         self.basis, self.size, self.ridge, self.seed = basis, int(size), float(ridge), int(seed)
 
     def __repr__(self) -> str:
@@ -647,3 +639,7 @@ class LinearQ(RowLearner):
                 break
             ridge = max(10.0 * ridge, 1e-3)
         return model
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)

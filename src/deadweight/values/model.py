@@ -27,7 +27,7 @@ from deadweight.log.interface import require_log
 from deadweight.log.trajectories import Trajectories
 from deadweight.mdp.tabular import TabularMDP
 from deadweight.sums import kernel
-from deadweight.sums.blocks import Block
+from deadweight.sums.blocks import Block, readable
 from deadweight.sums.reduction import reduce_log
 from deadweight.sums.summaries import KeyedSums
 from deadweight.tools.arithmetic import divide, sums_by
@@ -216,13 +216,13 @@ def _counted(
 ) -> list[Counts] | None:
     """These counts by the kernel, in tables of all transitions; None where it cannot or they are large."""
     log, pairs, width = block.log, n_states * n_actions, n_states + 2
-    columns = (log.states, log.actions, log.rewards, log.offsets, block.rows)
+    columns = block.columns
     steps = int(block.lengths.sum())
     if (
         kernel.KERNEL is None
         or log.discounting is not None
         or folds * pairs * width > max(FEW_CELLS, CELLS_A_STEP * steps)
-        or not all(map(kernel.readable, (*columns, *log.ends, fold_of)))
+        or not all(map(readable, (*columns, *log.ends, fold_of)))
     ):
         return None
     transitions, rewards = np.zeros(folds * pairs * width), np.zeros(folds * pairs)

@@ -31,13 +31,13 @@ from collections.abc import Callable, Hashable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, TypeGuard
+from typing import Any
 
 import numpy as np
 
 from deadweight.mdp.tabular import TabularMDP, average_actions
 from deadweight.sums import kernel
-from deadweight.sums.blocks import Block, Folds
+from deadweight.sums.blocks import Block, Folds, readable
 from deadweight.sums.lanes import aligned_zeros
 from deadweight.sums.summaries import Added
 from deadweight.tools.arithmetic import divide, sums_by, sums_by_row
@@ -64,14 +64,6 @@ DENSE = 1.5
 MOST_COLUMNS = 8
 
 Start = Callable[[int], FloatArray | None]
-
-
-class SummedStart(Protocol):
-    """A start that knows its sum over the first steps (optional)."""
-
-    def total(self, steps: int) -> FloatArray | None:
-        """(S * A,) start(0) + ... + start(steps - 1); None where that is zero."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,14 +183,10 @@ class FittedModel:
         return layout
 
 
-def _sums_itself(start: object) -> TypeGuard[SummedStart]:
-    return hasattr(start, "total")  # far quicker than `isinstance` of a protocol
-
-
 def _total(start: Start, steps: int, size: int) -> FloatArray:
-    """(S * A,) the sum of a start over the first steps."""
-    if _sums_itself(start):
-        summed = start.total(steps)
+    """(S * A,) the sum of a start over the first steps, which a start with a method `total` knows itself."""
+    if hasattr(start, "total"):
+        summed: FloatArray | None = start.total(steps)
         return np.zeros(size) if summed is None else summed
     total = np.zeros(size)
     for derivative in map(start, range(steps)):
@@ -378,11 +366,11 @@ class JointInfluence:
 
     def _compiled(self, block: Block) -> FloatArray | None:
         log = block.log
-        columns = (log.states, log.actions, log.rewards, log.offsets, block.rows)
+        columns = block.columns
         if (
             kernel.KERNEL is None
             or log.discounting is not None
-            or not all(map(kernel.readable, (*columns, *log.ends)))
+            or not all(map(readable, (*columns, *log.ends)))
             or self._tables is None
         ):
             return None

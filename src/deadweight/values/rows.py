@@ -21,7 +21,7 @@ import numpy.typing as npt
 from deadweight.errors import EstimationError, OptionError
 from deadweight.log.trajectories import Trajectories, episode_of_rows, places, step_of_rows
 from deadweight.sums.blocks import Block, powers
-from deadweight.tools.arithmetic import frozen, unmasked
+from deadweight.tools.arithmetic import frozen, real
 from deadweight.typing import BoolArray, FloatArray, IntArray
 
 Influence = Callable[[Block], FloatArray]
@@ -242,10 +242,7 @@ class GivenQ(RowLearner):
 
 def _checked(values: npt.ArrayLike, name: str, may_be_unknown: bool = False) -> FloatArray:
     try:
-        given = np.asarray(unmasked(values))
-        if np.iscomplexobj(given):
-            raise TypeError("no imaginary parts")
-        table: FloatArray = frozen(given.astype(np.float64))
+        table: FloatArray = frozen(real(values))
     except (TypeError, ValueError):
         raise OptionError(
             f"{name} of GivenQ must hold numbers; found something else.",

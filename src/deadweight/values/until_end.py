@@ -209,13 +209,9 @@ class Settled:
 
 
 def settle(mdp: TabularMDP, pi: FloatArray, gamma: float, steps: int) -> Settled | None:
-    """The settled values of pi; None if some state that it reaches from the start has none.
+    """The settled values of pi, (S, A); None if some state that it reaches from the start has none.
 
-    Args:
-      mdp: the model.
-      pi: (S, A).
-      gamma: discount.
-      steps: states without a settled value get that of so many steps.
+    Other states without a settled value get that of so many steps.
     """
     chain = UntilEnd(mdp, pi, gamma)
     if not chain.is_fine_from(mdp.d0):

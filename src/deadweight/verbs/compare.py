@@ -13,8 +13,7 @@ import numpy as np
 from deadweight.answers.intervals import check_interval
 from deadweight.errors import OptionError, PolicyError, did_you_mean
 from deadweight.estimators.estimator import Estimator, estimator_of
-from deadweight.log.interface import Log, Source, as_log
-from deadweight.mdp.tabular import check_gamma
+from deadweight.log.interface import Log, Source, as_log, check_gamma
 from deadweight.question.asked import Facts, Options, read_options
 from deadweight.question.question import Policy, Question, ask, opened
 from deadweight.question.understanding import one_behaviour

@@ -15,10 +15,11 @@ import numpy as np
 
 from deadweight.answers.blend import half_width
 from deadweight.log.behaviour import estimate_behaviour
-from deadweight.mdp.problem import as_policy, softmax
+from deadweight.mdp.problem import as_policy
 from deadweight.mdp.tabular import policy_value, q_values
 from deadweight.negligible.state_tests import DropWarning
 from deadweight.results.comparison import Comparison
+from deadweight.tools.arithmetic import softmax
 from deadweight.typing import FloatArray
 from deadweight.verbs.compare import compare
 from deadweight_studies.headline import fresh_problems

@@ -26,9 +26,10 @@ import numpy as np
 
 from deadweight.log.policies import TabularPolicy
 from deadweight.log.trajectories import Trajectories
-from deadweight.mdp.problem import Problem, as_policy, softmax
+from deadweight.mdp.problem import Problem, as_policy
 from deadweight.mdp.tabular import TabularMDP, policy_value
 from deadweight.question.question import Question, ask
+from deadweight.tools.arithmetic import softmax
 from deadweight.typing import BoolArray, FloatArray
 from deadweight.verbs.estimate import estimate
 from deadweight.verbs.improve import improve

@@ -17,8 +17,9 @@ import numpy as np
 from deadweight.domains import inventory, stochastic_lift, taxi
 from deadweight.log.policies import TabularPolicy
 from deadweight.log.trajectories import Trajectories
-from deadweight.mdp.problem import Problem, as_policy, softmax
+from deadweight.mdp.problem import Problem, as_policy
 from deadweight.mdp.tabular import TabularMDP, q_values
+from deadweight.tools.arithmetic import softmax
 from deadweight.tools.bumps import Bumps
 from deadweight.typing import FloatArray, IntArray
 from deadweight.values.linear import LinearQ

@@ -19,7 +19,7 @@ import numpy as np
 
 from deadweight import domains
 from deadweight.domains import N_ACTIONS, after_action, status_changes
-from deadweight.mdp.problem import softmax
+from deadweight.tools.arithmetic import softmax
 from deadweight.tools.files import write_whole
 from deadweight.typing import FloatArray
 

@@ -10,7 +10,8 @@ import sys
 import tempfile
 import time
 import tracemalloc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module, metadata, util
 from itertools import product
@@ -25,7 +26,6 @@ from deadweight.mdp.tabular import gaps
 from deadweight.negligible.covariance_test import covariance
 from deadweight.negligible.path import EpsilonPath, epsilon_path
 from deadweight.question.asked import Options
-from deadweight.tools.limits import one_processor
 from deadweight.verbs.compare import compare
 from deadweight.verbs.estimate import estimate, evaluate
 from deadweight_studies.benchmark.timing import (
@@ -84,6 +84,20 @@ def exponent(sizes: list[int], spent: list[float], fixed: float) -> float:
     """That exponent from CPU seconds that were measured before."""
     beyond = np.maximum(np.array(spent) - fixed, 1e-9)
     return float(np.polyfit(np.log(sizes), np.log(beyond), 1)[0])
+
+
+@contextmanager
+def one_processor() -> Iterator[None]:
+    """One processor for this process meanwhile, on systems that let it say so."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def fastest(work: Sequence[Work], runs: int = RUNS) -> list[float]:
