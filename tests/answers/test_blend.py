@@ -16,8 +16,8 @@ import deadweight as dw
 from deadweight.answers.answering import Answers
 from deadweight.answers.blend import Mixture, half_width
 from deadweight.answers.candidates import ORDER, Candidates, checked, gather
+from deadweight.answers.intervals import t_error
 from deadweight.answers.model_tests import Misfit
-from deadweight.answers.student_t import t_error
 from deadweight.estimators.influence import WithModel, full_influences, starts_of
 from deadweight.estimators.windowed import ModelSteps, windowed
 from deadweight.question.question import ask

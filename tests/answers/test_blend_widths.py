@@ -14,7 +14,7 @@ from deadweight_studies.problems import random_problem
 import deadweight as dw
 from deadweight.answers.blend import Mixture, half_width, skew_factors
 from deadweight.answers.candidates import Candidates, Joint, gather
-from deadweight.answers.student_t import centred_influences
+from deadweight.answers.intervals import centred_influences
 from deadweight.question.question import ask
 from deadweight.tools.thresholds import BIASED, SKEWED, TWICE
 

@@ -11,8 +11,8 @@ from scipy import stats
 import deadweight as dw
 from deadweight.answers.answering import Answers
 from deadweight.answers.bootstrap import _CUTS, LEVELS, _add_product, bca_levels, poisson_weights, resampled
+from deadweight.answers.intervals import influences
 from deadweight.answers.plans import Plan
-from deadweight.answers.student_t import influences
 from deadweight.estimators.estimator import estimator_of
 from deadweight.log.interface import InMemory, in_memory
 from deadweight.question.asked import Options

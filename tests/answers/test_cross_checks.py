@@ -12,9 +12,8 @@ from deadweight_studies.problems import previous_action, river
 import deadweight as dw
 from deadweight.answers.answering import Answers
 from deadweight.answers.candidates import gather
-from deadweight.answers.influences import Job
 from deadweight.answers.model_tests import CalibrationSlope
-from deadweight.answers.rounds import OfInfluences
+from deadweight.answers.rounds import Job, OfInfluences
 from deadweight.answers.trust import CrossChecks, cross_checks_of, unseen_values
 from deadweight.estimators.estimator import estimator_of
 from deadweight.estimators.product import SelfNormalised

@@ -7,9 +7,18 @@ from typing import Any
 import numpy as np
 
 import deadweight as dw
-from deadweight.answers.influences import Job
 from deadweight.answers.intervals import ReturnExtent
-from deadweight.answers.rounds import Counts, OfInfluences, Request, Summing, Sums, Task, carry_out, together
+from deadweight.answers.rounds import (
+    Counts,
+    Job,
+    OfInfluences,
+    Request,
+    Summing,
+    Sums,
+    Task,
+    carry_out,
+    together,
+)
 from deadweight.question.question import Question, ask
 from deadweight.sums.blocks import Block
 from deadweight.sums.ends import RewardTiming

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import deadweight as dw
-from deadweight.answers.student_t import t_quantile
+from deadweight.answers.intervals import t_quantile
 from deadweight.errors import OptionError
 
 PROBLEM = dw.domains.stochastic_lift(7)

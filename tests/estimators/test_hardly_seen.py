@@ -14,7 +14,7 @@ from strategies import random_policy
 import deadweight as dw
 from deadweight.answers.blend import Mixture
 from deadweight.answers.candidates import gather
-from deadweight.answers.student_t import t_error
+from deadweight.answers.intervals import t_error
 from deadweight.question.question import ask
 from deadweight.sums import kernel
 from deadweight.tools.thresholds import WIDTH

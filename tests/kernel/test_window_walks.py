@@ -9,7 +9,7 @@ import pytest
 from kernel.built import needs_kernel
 
 import deadweight as dw
-from deadweight.answers.influences import Influences
+from deadweight.answers.rounds import Influences
 from deadweight.estimators.product import SelfNormalised
 from deadweight.estimators.windowed import model_steps, windowed
 from deadweight.question.question import ask

@@ -13,7 +13,7 @@ import pytest
 
 import deadweight as dw
 from deadweight.answers.candidates import gather
-from deadweight.answers.student_t import centred_influences
+from deadweight.answers.intervals import centred_influences
 from deadweight.cli import run
 from deadweight.errors import EstimationError, OptionError
 from deadweight.estimators.windowed import ModelSteps

@@ -7,8 +7,8 @@ import pytest
 
 import deadweight as dw
 from deadweight.answers.answering import Answers
+from deadweight.answers.intervals import influences
 from deadweight.answers.plans import Plan
-from deadweight.answers.student_t import influences
 from deadweight.diagnostics import state_report
 from deadweight.domains import stochastic_lift
 from deadweight.estimators.estimator import MODEL

@@ -14,10 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.answers.influences import Job
 from deadweight.answers.model_tests import Misfit, ModelCheck, can_check
 from deadweight.answers.plans import UNDROPPED, Compute, Plan, plan_of
-from deadweight.answers.rounds import OfInfluences, Summing, Sums, Task, carry_out, ess_key
+from deadweight.answers.rounds import Job, OfInfluences, Summing, Sums, Task, carry_out, ess_key
 from deadweight.estimators.influence import StartFamily, WithModel, full_influences, no_influence
 from deadweight.estimators.product import Family, Fit, Summed
 from deadweight.question.drops import NOTHING_DROPPED

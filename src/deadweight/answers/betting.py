@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from deadweight.answers.answering import Answers
+from deadweight.answers.intervals import WholeEpisodes, check_returns, per_episode, whole_episodes
 from deadweight.answers.plans import Plan, returns
-from deadweight.answers.student_t import WholeEpisodes, check_returns, per_episode, whole_episodes
 from deadweight.errors import DataError, EstimationError, OptionError
 from deadweight.estimators.estimator import estimator_of
 from deadweight.log.interface import in_memory

@@ -37,10 +37,10 @@ from deadweight.answers.candidates import (
     Candidates,
     checked,
 )
+from deadweight.answers.intervals import centred_influences, t_error
 from deadweight.answers.model_tests import Misfit
 from deadweight.answers.plans import Plan, plan_of
 from deadweight.answers.rounds import carry_out
-from deadweight.answers.student_t import centred_influences, t_error
 from deadweight.answers.trust import confounding_of
 from deadweight.errors import EstimationError
 from deadweight.estimators.estimator import MODEL

@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from deadweight.answers.answering import Answers
+from deadweight.answers.intervals import first_episodes, influences
 from deadweight.answers.plans import Plan
-from deadweight.answers.student_t import first_episodes, influences
 from deadweight.errors import EstimationError
 from deadweight.estimators.product import ProductFamily, Terms
 from deadweight.question.drops import Drop

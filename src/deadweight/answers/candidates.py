@@ -15,11 +15,10 @@ from functools import cached_property, partial
 import numpy as np
 
 from deadweight.answers.answering import Answers
-from deadweight.answers.influences import Job
 from deadweight.answers.intervals import ReturnExtent
 from deadweight.answers.model_tests import has_given_values, residual_test
 from deadweight.answers.plans import plan_of
-from deadweight.answers.rounds import Counts, OfInfluences, Sums, Task, carry_out
+from deadweight.answers.rounds import Counts, Job, OfInfluences, Sums, Task, carry_out
 from deadweight.answers.trust import calibration_z, has_folds, is_proven
 from deadweight.estimators import estimator as names
 from deadweight.estimators.direct import DirectByRow, Episodes, Together

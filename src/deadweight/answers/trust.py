@@ -16,7 +16,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from deadweight.answers.answering import Answers
-from deadweight.answers.influences import Job
 from deadweight.answers.model_tests import (
     ENOUGH,
     CalibrationSlope,
@@ -24,7 +23,7 @@ from deadweight.answers.model_tests import (
     residual_test,
 )
 from deadweight.answers.plans import plan_of
-from deadweight.answers.rounds import OfInfluences, Summing, Sums, Task, carry_out, together
+from deadweight.answers.rounds import Job, OfInfluences, Summing, Sums, Task, carry_out, together
 from deadweight.estimators.estimator import BUILT_IN
 from deadweight.estimators.product import SelfNormalised
 from deadweight.estimators.windowed import ModelSteps, model_steps, row_window, value_of_starts, windowed

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from deadweight.answers.answering import Answers
-from deadweight.answers.student_t import per_episode
+from deadweight.answers.intervals import per_episode
 from deadweight.diagnostics.dropping import (
     PATH_OF,
     FeaturesContent,

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from deadweight.answers.answering import Answers
+from deadweight.answers.intervals import ONE_EPISODE, t_quantile
 from deadweight.answers.plans import plan_of
 from deadweight.answers.rounds import carry_out
-from deadweight.answers.student_t import ONE_EPISODE, t_quantile
 from deadweight.estimators.estimator import estimator_of
 from deadweight.log.labels import visible
 from deadweight.log.trajectories import Trajectories

@@ -14,8 +14,8 @@ import numpy as np
 
 from deadweight.answers.answering import Answers
 from deadweight.answers.candidates import WHOLE_WEIGHTS, WITHOUT_MODEL
-from deadweight.answers.influences import Job
 from deadweight.answers.plans import Plan, plan_of
+from deadweight.answers.rounds import Job
 from deadweight.answers.trust import is_confounded, is_proven
 from deadweight.diagnostics.tails import LargestWeights, has_infinite_variance
 from deadweight.diagnostics.weight_report import is_contradicted, mean_weight_z

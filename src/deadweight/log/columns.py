@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,9 @@ from deadweight.errors import (
 from deadweight.log.labels import as_column, objects, plain
 from deadweight.tools.arithmetic import freeze_fields, frozen, real, unmasked
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray, Labels
+
+if TYPE_CHECKING:
+    from deadweight.log.trajectories import Cuts
 
 Where = Callable[[int], str]
 """From a row to its episode and step, in words."""
@@ -468,33 +471,6 @@ def within_limit(lengths: IntArray, limit: int) -> BoolArray:
         )
     within: BoolArray = lengths < limit
     return within
-
-
-@dataclass(frozen=True)
-class Cuts:
-    """Where episodes stop whose flags say that they were cut; merges."""
-
-    number: int  # cut episodes
-    shortest: int  # their fewest steps; 0 where none was cut
-    longest: int  # their most steps; 0 where none was cut
-
-    @classmethod
-    def of(cls, lengths: IntArray) -> Cuts:
-        """The cuts of episodes of so many steps."""
-        if not lengths.size:
-            return cls(0, 0, 0)
-        return cls(len(lengths), int(lengths.min()), int(lengths.max()))
-
-    def merge(self, other: Cuts) -> Cuts:
-        """The cuts of both logs."""
-        if not (self.number and other.number):
-            return self if self.number else other
-        shortest, longest = min(self.shortest, other.shortest), max(self.longest, other.longest)
-        return Cuts(self.number + other.number, shortest, longest)
-
-    def limit(self, longest: int) -> int | None:
-        """The time limit that they show: several, and all at the longest length; one is no pattern."""
-        return longest if self.number > 1 and self.shortest == longest else None
 
 
 def limit_by_flags(said: int | None, cuts: Cuts, longest: int, tell: Callable[[str], None]) -> int | None:

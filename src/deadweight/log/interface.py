@@ -17,9 +17,8 @@ from typing import Any, Protocol, overload
 import numpy as np
 
 from deadweight.errors import DataError, OptionError
-from deadweight.log.columns import Cuts
 from deadweight.log.labels import Labelled
-from deadweight.log.trajectories import Trajectories
+from deadweight.log.trajectories import Cuts, Trajectories
 from deadweight.typing import BoolArray, FloatArray, Labels
 
 

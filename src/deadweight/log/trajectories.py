@@ -23,7 +23,6 @@ import numpy.typing as npt
 
 from deadweight.errors import DataError, assume
 from deadweight.log.columns import (
-    Cuts,
     Discounting,
     Features,
     Standing,
@@ -46,6 +45,33 @@ from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray, Labels
 
 NO_POLICIES: Mapping[str, Any] = MappingProxyType({})
 Nested = Sequence[Sequence[tuple[Any, Any, float]]]
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """Where episodes stop whose flags say that they were cut; merges."""
+
+    number: int  # cut episodes
+    shortest: int  # their fewest steps; 0 where none was cut
+    longest: int  # their most steps; 0 where none was cut
+
+    @classmethod
+    def of(cls, lengths: IntArray) -> Cuts:
+        """The cuts of episodes of so many steps."""
+        if not lengths.size:
+            return cls(0, 0, 0)
+        return cls(len(lengths), int(lengths.min()), int(lengths.max()))
+
+    def merge(self, other: Cuts) -> Cuts:
+        """The cuts of both logs."""
+        if not (self.number and other.number):
+            return self if self.number else other
+        shortest, longest = min(self.shortest, other.shortest), max(self.longest, other.longest)
+        return Cuts(self.number + other.number, shortest, longest)
+
+    def limit(self, longest: int) -> int | None:
+        """The time limit that they show: several, and all at the longest length; one is no pattern."""
+        return longest if self.number > 1 and self.shortest == longest else None
 
 
 class Trajectories(Labelled):

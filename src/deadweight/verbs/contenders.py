@@ -60,8 +60,8 @@ import numpy as np
 
 from deadweight.answers.blend import NORMAL, Mixture
 from deadweight.answers.candidates import CROSS_FITTED, Candidates, gather
+from deadweight.answers.intervals import per_episode, t_error
 from deadweight.answers.plans import Plan, returns
-from deadweight.answers.student_t import per_episode, t_error
 from deadweight.log.labels import plain
 from deadweight.mdp.tabular import occupancies
 from deadweight.question.question import Question

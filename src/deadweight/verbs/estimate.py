@@ -12,10 +12,17 @@ from deadweight._version import __version__
 from deadweight.answers.answering import Answers
 from deadweight.answers.blend import blend_estimate, check_blend
 from deadweight.answers.candidates import candidates_of
-from deadweight.answers.intervals import PAIRED, ReturnExtent, check_interval, make_interval, settled_interval
+from deadweight.answers.intervals import (
+    PAIRED,
+    ReturnExtent,
+    check_interval,
+    check_range,
+    influences,
+    make_interval,
+    settled_interval,
+)
 from deadweight.answers.plans import Plan, plan_of
 from deadweight.answers.rounds import OfInfluences, Sums, Task, carry_out, together
-from deadweight.answers.student_t import check_range, influences
 from deadweight.answers.trust import confounding_test
 from deadweight.diagnostics.background import background_of, background_sums
 from deadweight.diagnostics.dropping import PATH_OF
@@ -336,7 +343,8 @@ def _interval(rows: Rows, plan: Plan, asked: Asked) -> Interval | None:
     if interval is not None:
         bounds = interval(answers, plan, asked.level)
     else:
-        bounds = make_interval(asked.interval, asked.level, answers, plan, chooser_of(plan, asked.drop))
+        choose = chooser_of(plan, asked.drop) if plan.estimator.is_state_based else None
+        bounds = make_interval(asked.interval, asked.level, answers, plan, choose)
     return settled_interval(bounds, answers)
 
 

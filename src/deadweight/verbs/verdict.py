@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from deadweight.answers.candidates import CROSS_FITTED, WITHOUT_MODEL, WORDS
-from deadweight.answers.student_t import t_error
+from deadweight.answers.intervals import t_error
 from deadweight.results.estimate import (
     FIRST,
     GRAVE,
