@@ -203,23 +203,7 @@ def match_columns(
     renames = {ours: _spelt(theirs, header) for ours, theirs in (renames or {}).items()}
     known = (*required, *optional)
     for ours, theirs in renames.items():
-        if ours not in known:
-            raise LogProblem(
-                "DW107",
-                f"Columns are renamed as our name = your name; {show(ours)} is not one of ours."
-                + ("" if ours in header else did_you_mean(str(ours), known)),
-                fix=f"The other way round: {theirs}={ours}."
-                if theirs in known and ours in header
-                else f"Our names: {', '.join(known)}.",
-            )
-        if theirs not in header:
-            raise LogProblem(
-                "DW107",
-                f"Column {show(theirs)}, named for {ours}, is not in {source}."
-                + did_you_mean(str(theirs), header)
-                + f" Found: {listed(header)}.",
-                fix=f"Name the column that holds the {ours}.",
-            )
+        _require_rename(ours, theirs, known, header, source)
     names = {}
     for ours in known:
         candidates = [renames[ours]] if ours in renames else [ours, *ALIASES.get(ours, ())]
@@ -231,24 +215,49 @@ def match_columns(
         free = [name for name in header if name not in names.values()]
         meant = f" Did you mean {alike[0]!r}?" if (alike := _alike(missing[0], free)) else ""
         pairs = {**renames, **{ours: _proposal(ours, free, text) for ours in missing}}
-        option = ",".join(f"{ours}={theirs}" for ours, theirs in pairs.items())
-        python = ", ".join(f"{ours!r}: {theirs!r}" for ours, theirs in pairs.items())
+        is_policy = {"state", "action"} <= {*names} and {"prob", "probability"} & {*header}
         raise LogProblem(
             "DW105",
             f"{source[0].upper() + source[1:]} needs the columns {', '.join(required)}; missing: "
             f"{', '.join(missing)}." + meant + f" Found: {listed(header)}." + hint,
             fix=remedy
-            or "Say which of your columns is which"
-            + (
-                ", each <...> by a name of yours"
-                if "<" in option
-                else ", if these names mean what they seem to"
-            )
-            + f": --columns '{option}' (in Python columns={{{python}}}); add what is not there."
+            or _which_is_which(pairs)
             + (NUMBERS if missing == ["state"] else "")
-            + (A_POLICY if {"state", "action"} <= {*names} and {"prob", "probability"} & {*header} else ""),
+            + (A_POLICY if is_policy else ""),
         )
     return names
+
+
+def _require_rename(ours: str, theirs: str, known: Sequence[str], header: Sequence[str], source: str) -> None:
+    """Refuse a renaming from a name that is not ours, or to a column that is not there."""
+    if ours not in known:
+        raise LogProblem(
+            "DW107",
+            f"Columns are renamed as our name = your name; {show(ours)} is not one of ours."
+            + ("" if ours in header else did_you_mean(str(ours), known)),
+            fix=f"The other way round: {theirs}={ours}."
+            if theirs in known and ours in header
+            else f"Our names: {', '.join(known)}.",
+        )
+    if theirs not in header:
+        raise LogProblem(
+            "DW107",
+            f"Column {show(theirs)}, named for {ours}, is not in {source}."
+            + did_you_mean(str(theirs), header)
+            + f" Found: {listed(header)}.",
+            fix=f"Name the column that holds the {ours}.",
+        )
+
+
+def _which_is_which(pairs: Mapping[str, str]) -> str:
+    """The remedy that names these columns, ours -> theirs or a proposal."""
+    option = ",".join(f"{ours}={theirs}" for ours, theirs in pairs.items())
+    python = ", ".join(f"{ours!r}: {theirs!r}" for ours, theirs in pairs.items())
+    how = ", each <...> by a name of yours" if "<" in option else ", if these names mean what they seem to"
+    return (
+        f"Say which of your columns is which{how}: --columns '{option}' (in Python columns={{{python}}}); "
+        "add what is not there."
+    )
 
 
 def _proposal(ours: str, free: Sequence[str], text: Collection[str]) -> str:

@@ -76,25 +76,8 @@ def match_features(
     follows = {f"next_{name}" for name in header}
     prefixes = tuple(ACTION_PREFIXES.values())
     free = [n for n in header if not (n in taken or n in follows or n.startswith(prefixes))]
-    names: list[str] = []
-    for pattern in patterns:
-        if pattern in header and taken.get(pattern, "state") != "state":
-            raise LogProblem(
-                "DW110",
-                f"A feature describes the state before the action; column {show(pattern)} is the "
-                f"{taken[pattern]} of the log.",
-                fix="Leave it out. If earlier values of it matter, write them into a column of their own.",
-            )
-        matching = [pattern] if pattern in header else [n for n in free if fnmatchcase(n, pattern)]
-        if not matching:
-            raise LogProblem(
-                "DW110",
-                f"No column of {source} fits the feature {show(pattern)}."
-                + ("" if set(pattern) & set(WILD) else did_you_mean(pattern, header))
-                + f" Found: {listed(header)}.",
-                fix="Name columns of the table; * stands for any characters, as in x_*.",
-            )
-        names += [name for name in matching if name not in names]
+    matching = [_fitting(pattern, header, free, taken, source) for pattern in patterns]
+    names = list(dict.fromkeys(name for columns in matching for name in columns))
     after = [name for name in names if f"next_{name}" in header]
     if after and len(after) < len(names):
         lacking = next(name for name in names if name not in after)
@@ -105,6 +88,29 @@ def match_features(
             fix="Add the columns that are missing, or remove those that are there.",
         )
     return {FEATURE + name: name for name in names} | {AFTER + name: f"next_{name}" for name in after}
+
+
+def _fitting(
+    pattern: str, header: Sequence[str], free: Sequence[str], taken: Mapping[str, str], source: str
+) -> list[str]:
+    """The column of this name or, for a wildcard, the free ones that fit; `taken` is theirs -> ours."""
+    if pattern in header and taken.get(pattern, "state") != "state":
+        raise LogProblem(
+            "DW110",
+            f"A feature describes the state before the action; column {show(pattern)} is the "
+            f"{taken[pattern]} of the log.",
+            fix="Leave it out. If earlier values of it matter, write them into a column of their own.",
+        )
+    matching = [pattern] if pattern in header else [name for name in free if fnmatchcase(name, pattern)]
+    if not matching:
+        raise LogProblem(
+            "DW110",
+            f"No column of {source} fits the feature {show(pattern)}."
+            + ("" if set(pattern) & set(WILD) else did_you_mean(pattern, header))
+            + f" Found: {listed(header)}.",
+            fix="Name columns of the table; * stands for any characters, as in x_*.",
+        )
+    return matching
 
 
 def match_actions(header: Sequence[str]) -> dict[str, str]:
