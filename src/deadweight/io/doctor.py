@@ -22,7 +22,7 @@ from deadweight.io.doctor_policies import PROBABILITY_CHECKS, SAME_WORLD_CHECKS,
 from deadweight.io.doctor_steps import EPISODE_CHECKS, REWARD_CHECKS, STEP_CHECKS, SUPPORT_CHECKS
 from deadweight.io.files import from_stdin, replaced
 from deadweight.io.policy_files import read_policy
-from deadweight.io.requirements import finding, unmet
+from deadweight.io.requirements import findings_of, unmet
 from deadweight.io.schema import FLAGS, Check, Finding, Mending, OpenEpisodes, Severity, show
 from deadweight.io.table import FEATURE, LogTable, open_table
 from deadweight.log.policies import TabularPolicy
@@ -156,18 +156,18 @@ def examine(
     findings, spoiled = unmet(table)
     case, size = Case(table, target, time_limit), {"row": table.n_rows}
     sound = not findings
-    findings += _run(ON_THE_TABLE, case, spoiled)
+    findings += findings_of(ON_THE_TABLE, case, table, spoiled)
     if sound:
         log = case.log
         size["episode"] = log.n_episodes
         size |= {"state": log.n_states} if log.has_states else {}
         size |= {"feature": len(log.feature_names)} if log.feature_names else {}
         size["action"] = log.n_actions
-        findings += _run(ON_THE_LOG, case, spoiled)
+        findings += findings_of(ON_THE_LOG, case, table, spoiled)
         if log.features is not None:
-            findings += _run(ON_THE_FEATURES, case, spoiled)
+            findings += findings_of(ON_THE_FEATURES, case, table, spoiled)
         if target is not None:
-            findings += _run(ON_THE_TARGET, case, spoiled)
+            findings += findings_of(ON_THE_TARGET, case, table, spoiled)
     ranked = sorted(findings, key=lambda finding: ORDER.index(finding.severity))
     return Diagnosis(tuple(ranked), table.source, size)
 
@@ -175,19 +175,9 @@ def examine(
 def examine_part(table: LogTable) -> tuple[Finding, ...]:
     """Findings of the first part on steps, flags and labels; errors are for whoever reads all parts."""
     _, spoiled = unmet(table)
-    seen, findings = f"In the first {table.n_rows:,} rows: ", _run(ON_THE_TABLE, Case(table), spoiled)
+    findings = findings_of(ON_THE_TABLE, Case(table), table, spoiled)
+    seen = f"In the first {table.n_rows:,} rows: "
     return tuple(replace(f, problem=seen + f.problem) for f in findings if f.severity != "error")
-
-
-def _run(checks: Sequence[Check[Case]], case: Case, spoiled: set[str]) -> list[Finding]:
-    results = []
-    for check in checks:
-        there = all(case.table.has(name) or name == "target" for name in check.needs)
-        problem = check.run(case) if there and spoiled.isdisjoint(check.needs) else None
-        if problem is not None:
-            results.append(finding(check, problem, case.table))
-            spoiled.update(problem.columns)
-    return results
 
 
 # --- Mend

@@ -40,11 +40,7 @@ KINDS = (
 
 
 def unreadable(path: str | Path) -> str:
-    """Why nothing can be read at a path: 'no such file', 'a pipe'; empty for a file or a folder.
-
-    >>> unreadable("/dev/null"), unreadable("/")
-    ('a device, not a file', '')
-    """
+    """Why nothing can be read at a path: 'no such file', 'a pipe'; empty for a file or a folder."""
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError:
@@ -138,21 +134,13 @@ OWN_READER = {
 
 @dataclass(frozen=True)
 class Listing:
-    """What a folder holds.
-
-    Attributes:
-      folder: its path.
-      files: those that are read, by name: all Parquet in it or, where there is none, all CSV.
-      is_parquet: whether they are Parquet.
-      left_out: files of data that other programs left behind.
-      links: links to folders elsewhere, which are not followed.
-    """
+    """What a folder holds."""
 
     folder: Path
-    files: tuple[Path, ...]
+    files: tuple[Path, ...]  # by name: all Parquet in it or, where there is none, all CSV
     is_parquet: bool
-    left_out: int = 0
-    links: int = 0
+    left_out: int = 0  # files of data that other programs left behind
+    links: int = 0  # to folders elsewhere, which are not followed
 
     def say(self, tell: Callable[[str], None]) -> None:
         """Tell in one line what was not read, if there is any such thing."""

@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.io.columns import as_labels, pa, pc, to_numpy
+from deadweight.io.columns import pa, pc, to_numpy
 from deadweight.io.frames import Columns
 from deadweight.io.parquet import ParquetFiles, Part, check_ids, scattered, wrong_footer
 from deadweight.io.requirements import LARGEST_REWARD, SMALLEST, inner_flags, log_of
 from deadweight.io.schema import FLAGS, LogProblem
 from deadweight.io.table import LogTable
-from deadweight.log.labels import positions
+from deadweight.log.labels import objects, positions
 from deadweight.log.trajectories import TableRows, Trajectories
 from deadweight.sums import kernel
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray, Labels
@@ -141,7 +141,7 @@ def _plain_rows(table: Any) -> tuple[dict[str, AnyArray], Labels | None]:
     if column.null_count or not simple:
         raise NotPlain
     coded = pa.concat_arrays(column.chunks).dictionary_encode()
-    return columns | {"behaviour_id": coded.indices.to_numpy()}, as_labels(coded.dictionary.to_pylist())
+    return columns | {"behaviour_id": coded.indices.to_numpy()}, objects(coded.dictionary.to_pylist())
 
 
 def _plain(column: Any, may_miss: bool) -> AnyArray:

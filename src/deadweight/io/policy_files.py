@@ -281,14 +281,6 @@ def write_policy(policy: TabularPolicy, path: str | Path) -> Path:
     Args:
       policy: with labels of its own or, without them, numbered states and actions.
       path: .csv or .parquet.
-
-    >>> import tempfile
-    >>> from deadweight.io.policy_files import read_policy
-    >>> policy = TabularPolicy([[0.5, 0.5], [0.0, 1.0]], states=["ward", "icu"], actions=["wait", "treat"])
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     again = read_policy(write_policy(policy, f"{folder}/policy.csv"))
-    >>> again.state_labels, again.probs.tolist()
-    (array(['icu', 'ward'], dtype=object), [[1.0, 0.0], [0.5, 0.5]])
     """
     target = Path(path)
     check_policy_name(target, "The name of a policy")
