@@ -190,7 +190,7 @@ class ParquetFiles:
     mending: Mending = NOTHING
 
     def without(self, *columns: str) -> ParquetFiles:
-        """The same files with fewer columns."""
+        """These files with fewer columns."""
         return replace(self, names={ours: name for ours, name in self.names.items() if ours not in columns})
 
     def groups(self, ordered: bool = True) -> list[RowGroup]:

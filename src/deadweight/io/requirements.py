@@ -616,10 +616,10 @@ def findings_of(
         there = table.has(*(name for name in check.needs if name != "target"))
         problem = check.run(subject) if there and spoiled.isdisjoint(check.needs) else None
         if problem is not None:
-            text, rows = re.sub("^column ", "Column ", problem.problem), problem.rows
+            sentence, rows = re.sub("^column ", "Column ", problem.problem), problem.rows
             places = tuple(table.place(int(row)) for row in rows[:MOST_SHOWN])
             kind = (check.code, check.severity, check.title)
-            findings.append(Finding(*kind, text, problem.fix, len(rows), places, rows))
+            findings.append(Finding(*kind, sentence, problem.fix, len(rows), places, rows))
             spoiled.update(problem.columns or (check.needs if subject is table else ()))
     return findings
 

@@ -461,7 +461,7 @@ def open_stream(
 
     Args:
       source: a Parquet file, a folder of them, or several of these. Files may come in any order.
-      columns: our column names -> yours, where they differ; as for `deadweight.read`.
+      columns: as for `deadweight.read`.
       executor: who reads and sums; this process by default.
       part_rows: most rows of a part; a row group that has more is a part. Memory is a part a thread.
       sort: copy the rows into a temporary folder, episode by episode, before anything else. None does so

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -43,6 +43,7 @@ from deadweight.log.policies import RowPolicy
 from deadweight.log.trajectories import TableRows, Trajectories
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray, Labels
 
+Column = TypeVar("Column", Reading, LabelColumn)
 FEATURE, AFTER = "feature:", "next:"
 ACTION_PREFIXES = {"target_prob": "target_prob_", "behaviour_prob": "behaviour_prob_"}
 WILD = "*?["
@@ -220,7 +221,8 @@ class LogTable:
     states: Labels | None = None  # of the log that this is a part of; None if it is the whole
     mending: Mending = NOTHING
     is_part: bool = False
-    _read: dict[str, Any] = field(default_factory=dict, init=False)
+    _read: dict[Any, Any] = field(default_factory=dict, init=False)
+    _log: Trajectories | None = field(default=None, init=False)
 
     @property
     def n_rows(self) -> int:
@@ -261,25 +263,26 @@ class LogTable:
 
     def numbers(self, name: str) -> Reading:
         """The column as numbers."""
-        return self._once(f"number {name}", lambda: read_numbers(self.arrow(name)))  # type: ignore[no-any-return]
+        return self._once(read_numbers, name)
 
     def flags(self, name: str) -> Reading:
         """The column as True and False."""
-        return self._once(f"flag {name}", lambda: read_flags(self.arrow(name)))  # type: ignore[no-any-return]
+        return self._once(read_flags, name)
 
     def labels(self, name: str) -> LabelColumn:
         """The column as labels."""
-        return self._once(f"label {name}", lambda: read_labels(self.arrow(name)))  # type: ignore[no-any-return]
+        return self._once(read_labels, name)
 
     @cached_property
     def steps(self) -> Reading:
         """The step column."""
         return read_steps(self.arrow("step"))
 
-    def _once(self, key: str, read: Any) -> Any:
-        if key not in self._read:
-            self._read[key] = read()
-        return self._read[key]
+    def _once(self, read: Callable[[Any], Column], name: str) -> Column:
+        if (read, name) not in self._read:
+            self._read[read, name] = read(self.arrow(name))
+        column: Column = self._read[read, name]
+        return column
 
     @cached_property
     def is_open(self) -> BoolArray:
@@ -431,8 +434,9 @@ class LogTable:
 
     def trajectories(self) -> Trajectories:
         """The log, made once; only for a table in which no check has found an error."""
-        log: Trajectories = self._once("log", self._trajectories)
-        return log
+        if self._log is None:
+            self._log = self._trajectories()
+        return self._log
 
     def _trajectories(self) -> Trajectories:
         order = self.order
