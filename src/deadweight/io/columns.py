@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from deadweight.log.labels import EXACT_IN_FLOAT, encode
+from deadweight.log.labels import EXACT_IN_FLOAT, encode, objects
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray, Labels
 
 
@@ -51,21 +51,13 @@ MOST_DIGITS = 200
 
 @dataclass(frozen=True)
 class Reading:
-    """A column, read in one way: rows that are missing, and rows that cannot be read, stand for nothing.
-
-    Attributes:
-      values: numbers (NaN where there is nothing), flags (False there), or steps: whole numbers, times as
-        such, or floats.
-      missing, unreadable: (rows,) where there is nothing, and where something else stands.
-      from_text: whether numbers were text.
-      are_times: whether steps are.
-    """
+    """A column, read in one way: numbers (NaN where there are none), flags (False there), or steps."""
 
     values: AnyArray
     missing: BoolArray
-    unreadable: BoolArray
-    from_text: bool = False
-    are_times: bool = False
+    unreadable: BoolArray  # where something else stands
+    from_text: bool = False  # of numbers
+    are_times: bool = False  # of steps
 
 
 def read_numbers(column: Any) -> Reading:
@@ -276,7 +268,7 @@ def join_labels(first: LabelColumn, second: LabelColumn) -> LabelColumn | None:
     extra = [label for label in theirs if label not in index]
     index.update({label: len(index) + i for i, label in enumerate(extra)})
     moved = np.array([*(index[label] for label in theirs), 0], dtype=np.int64)
-    both = as_labels(as_one_kind([*ours, *extra]))
+    both = objects(as_one_kind([*ours, *extra]))
     return LabelColumn(np.concatenate([values, moved[codes]]), missing, both)
 
 
@@ -292,23 +284,12 @@ def index_labels(column: LabelColumn, what: str) -> tuple[IntArray, Labels]:
 
 
 def as_one_kind(labels: Iterable[Any]) -> list[Any]:
-    """Numbers as floats where not all are whole; a number that no float holds, and text, stay as they are.
-
-    >>> as_one_kind([1, 2]), as_one_kind([1, 0.5]), as_one_kind(["a"])
-    ([1, 2], [1.0, 0.5], ['a'])
-    """
+    """Numbers as floats where not all are whole; a number that no float holds, and text, stay as they are."""
     column = list(labels)
     if all(isinstance(label, int | str) for label in column):
         return column
     whole = [isinstance(v, int) and not isinstance(v, bool) and abs(v) < EXACT_IN_FLOAT for v in column]
     return [float(label) if w else label for label, w in zip(column, whole, strict=True)]
-
-
-def as_labels(values: list[Any]) -> Labels:
-    """(n,) an array of objects, whatever they are."""
-    column = np.empty(len(values), dtype=object)
-    column[:] = values
-    return column
 
 
 def hashes(column: Any) -> AnyArray:
@@ -380,7 +361,7 @@ def _by_dictionary(column: Any) -> LabelColumn:
         codes = np.where(missing, 0, np.searchsorted(keep, codes))
         distinct = [distinct[i] for i in keep]
     labels = as_one_kind(_label(value) for value in distinct)
-    return LabelColumn(np.where(missing, 0, codes), missing, as_labels(labels))
+    return LabelColumn(np.where(missing, 0, codes), missing, objects(labels))
 
 
 def _encoded(column: Any) -> Any:

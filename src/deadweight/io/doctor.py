@@ -22,7 +22,7 @@ from deadweight.io.doctor_policies import PROBABILITY_CHECKS, SAME_WORLD_CHECKS,
 from deadweight.io.doctor_steps import EPISODE_CHECKS, REWARD_CHECKS, STEP_CHECKS, SUPPORT_CHECKS
 from deadweight.io.files import from_stdin, replaced
 from deadweight.io.policy_files import read_policy
-from deadweight.io.requirements import finding, unmet
+from deadweight.io.requirements import findings_of, unmet
 from deadweight.io.schema import FLAGS, Check, Finding, Mending, OpenEpisodes, Severity, show
 from deadweight.io.table import FEATURE, LogTable, open_table
 from deadweight.log.policies import TabularPolicy
@@ -156,18 +156,18 @@ def examine(
     findings, spoiled = unmet(table)
     case, size = Case(table, target, time_limit), {"row": table.n_rows}
     sound = not findings
-    findings += _run(ON_THE_TABLE, case, spoiled)
+    findings += findings_of(ON_THE_TABLE, case, table, spoiled)
     if sound:
         log = case.log
         size["episode"] = log.n_episodes
         size |= {"state": log.n_states} if log.has_states else {}
         size |= {"feature": len(log.feature_names)} if log.feature_names else {}
         size["action"] = log.n_actions
-        findings += _run(ON_THE_LOG, case, spoiled)
+        findings += findings_of(ON_THE_LOG, case, table, spoiled)
         if log.features is not None:
-            findings += _run(ON_THE_FEATURES, case, spoiled)
+            findings += findings_of(ON_THE_FEATURES, case, table, spoiled)
         if target is not None:
-            findings += _run(ON_THE_TARGET, case, spoiled)
+            findings += findings_of(ON_THE_TARGET, case, table, spoiled)
     ranked = sorted(findings, key=lambda finding: ORDER.index(finding.severity))
     return Diagnosis(tuple(ranked), table.source, size)
 
@@ -175,19 +175,9 @@ def examine(
 def examine_part(table: LogTable) -> tuple[Finding, ...]:
     """Findings of the first part on steps, flags and labels; errors are for whoever reads all parts."""
     _, spoiled = unmet(table)
-    seen, findings = f"In the first {table.n_rows:,} rows: ", _run(ON_THE_TABLE, Case(table), spoiled)
+    findings = findings_of(ON_THE_TABLE, Case(table), table, spoiled)
+    seen = f"In the first {table.n_rows:,} rows: "
     return tuple(replace(f, problem=seen + f.problem) for f in findings if f.severity != "error")
-
-
-def _run(checks: Sequence[Check[Case]], case: Case, spoiled: set[str]) -> list[Finding]:
-    results = []
-    for check in checks:
-        there = all(case.table.has(name) or name == "target" for name in check.needs)
-        problem = check.run(case) if there and spoiled.isdisjoint(check.needs) else None
-        if problem is not None:
-            results.append(finding(check, problem, case.table))
-            spoiled.update(problem.columns)
-    return results
 
 
 # --- Mend
@@ -235,31 +225,9 @@ class Mended:
 
 def mend(table: LogTable, time_limit: TimeLimit = "infer") -> Mended:
     """The table with what the user lets us change in it, mended; `time_limit` as for `deadweight.read`."""
-    columns = {ours: table.arrow(ours) for ours in table.names}
-    names = {ours: theirs for ours, theirs in table.names.items() if ours != theirs and ":" not in ours}
-    changes = [Change("", ours, table.n_rows, f"was called {show(name)}") for ours, name in names.items()]
-    if table.unused:
-        shown = ", ".join(show(name) for name in table.unused)
-        changes.append(Change("", "", 0, f"columns that a log has no use for were left out: {shown}"))
-    changes += _as_said(table)
-    fill, value = _to_fill(table), table.mending.fill_reward
-    if value is not None and fill.any() and not table.numbers("reward").unreadable.any():
-        filled = np.where(fill, value, table.numbers("reward").values)
-        columns["reward"] = pa.array(filled, pa.float64(), from_pandas=True)
-    for name in NUMBERS:
-        if table.has(name) and table.numbers(name).from_text and not table.numbers(name).unreadable.any():
-            columns[name] = pa.array(read_numbers(columns[name]).values, from_pandas=True)
-            changes.append(Change(AS_TEXT, name, table.n_rows, "text was written as numbers"))
+    columns, written = _as_numbers(table)
     findings = {finding.code: finding for finding in examine(table, None, time_limit)}
-    for code, (what, rewrite) in REWRITTEN.items():
-        if code in findings:
-            name = "behaviour_prob" if code < "DW410" else "target_prob"
-            columns[name] = pa.array(rewrite(read_numbers(columns[name]).values))
-            changes.append(Change(code, name, table.n_rows, what))
-    for code in UNUSABLE:
-        if code in findings and columns.pop("behaviour_prob", None) is not None:
-            what = "the column was left out: it cannot be used; evaluate with --behaviour counts"
-            changes.append(Change(code, "behaviour_prob", findings[code].count, what))
+    changes = [*_called(table), *_as_said(table), *written, *_usable(columns, findings, table.n_rows)]
     # Features and probabilities of each action keep the user's names; inside they have keys of their own.
     rows = pa.table({table.names[ours] if ":" in ours else ours: column for ours, column in columns.items()})
     features = [table.names[ours] for ours in table.names if ours.startswith(FEATURE)] or None
@@ -268,6 +236,46 @@ def mend(table: LogTable, time_limit: TimeLimit = "infer") -> Mended:
         rows = rows.take(keep)
         changes.append(Change(TWICE, "", findings[TWICE].count, "rows equal to another were removed"))
     return _with_ends(rows, features, changes, time_limit, table.mending.open_episodes)
+
+
+def _called(table: LogTable) -> list[Change]:
+    """The changes of names, and the columns that are left out."""
+    names = {ours: theirs for ours, theirs in table.names.items() if ours != theirs and ":" not in ours}
+    changes = [Change("", ours, table.n_rows, f"was called {show(name)}") for ours, name in names.items()]
+    if table.unused:
+        shown = ", ".join(show(name) for name in table.unused)
+        changes.append(Change("", "", 0, f"columns that a log has no use for were left out: {shown}"))
+    return changes
+
+
+def _as_numbers(table: LogTable) -> tuple[dict[str, Any], list[Change]]:
+    """The columns by our names, with blank rewards filled and text written as numbers; and the latter."""
+    columns = {ours: table.arrow(ours) for ours in table.names}
+    changes = []
+    fill, value = _to_fill(table), table.mending.fill_reward
+    if value is not None and fill.any() and not table.numbers("reward").unreadable.any():
+        filled = np.where(fill, value, table.numbers("reward").values)
+        columns["reward"] = pa.array(filled, pa.float64(), from_pandas=True)
+    for name in NUMBERS:
+        if table.has(name) and table.numbers(name).from_text and not table.numbers(name).unreadable.any():
+            columns[name] = pa.array(read_numbers(columns[name]).values, from_pandas=True)
+            changes.append(Change(AS_TEXT, name, table.n_rows, "text was written as numbers"))
+    return columns, changes
+
+
+def _usable(columns: dict[str, Any], findings: Mapping[str, Finding], n_rows: int) -> list[Change]:
+    """Rewrite in `columns` the probabilities that findings are about, or leave them out; the changes."""
+    changes = []
+    for code, (what, rewrite) in REWRITTEN.items():
+        if code in findings:
+            name = "behaviour_prob" if code < "DW410" else "target_prob"
+            columns[name] = pa.array(rewrite(read_numbers(columns[name]).values))
+            changes.append(Change(code, name, n_rows, what))
+    for code in UNUSABLE:
+        if code in findings and columns.pop("behaviour_prob", None) is not None:
+            what = "the column was left out: it cannot be used; evaluate with --behaviour counts"
+            changes.append(Change(code, "behaviour_prob", findings[code].count, what))
+    return changes
 
 
 def _to_fill(table: LogTable) -> BoolArray:

@@ -37,20 +37,14 @@ class Seen:
 
     With continuous states or actions nearly every step is a pair of its own: states x actions would be many
     gigabytes, of which the log fills one cell a step.
-
-    Attributes:
-      n_states, n_actions: sizes of the log.
-      state, action: (pairs,) their indices.
-      count: (pairs,) visits of each.
-      of_step: (steps,) the pair of each step.
     """
 
     n_states: int
     n_actions: int
-    state: IntArray
+    state: IntArray  # (pairs,)
     action: IntArray
-    count: IntArray
-    of_step: IntArray
+    count: IntArray  # (pairs,) visits
+    of_step: IntArray  # (steps,) the pair of each
 
     @classmethod
     def of(cls, states: IntArray, actions: IntArray, n_states: int, n_actions: int) -> Seen:

@@ -265,29 +265,33 @@ def from_minari(name_or_dataset: Any, *, state: Callable[[Any], Any] | None = No
             fix="Take a data set with episodes: `minari list remote` shows some.",
         )
     lengths = [len(episode.rewards) for episode in episodes]
-    first = episodes[0].observations
-    if state is None and isinstance(first, np.ndarray) and first.dtype.kind == "f":
-        seen: list[Any] = [_rows(episode.observations, len(episode.rewards)) for episode in episodes]
-        states = None
-        described: dict[str, Any] = {
-            "features": np.concatenate([rows[:-1] for rows in seen]),
-            "last_features": np.stack([rows[-1] for rows in seen]),
-        }
-    else:
-        seen = [_states(episode.observations, len(episode.rewards), state) for episode in episodes]
-        states = joined([labels[:-1] for labels in seen])
-        described = {"next_states": joined([labels[1:] for labels in seen])}
-    probs = [_probabilities(episode.infos, len(episode.rewards)) for episode in episodes]
+    states, successors = _described(episodes, lengths, state)
+    probs = [_probabilities(episode.infos, n) for episode, n in zip(episodes, lengths, strict=True)]
     logged = [p for p in probs if p is not None]
     return Trajectories(
         states,
-        joined([_actions(episode.actions, len(episode.rewards)) for episode in episodes]),
+        joined([_actions(episode.actions, n) for episode, n in zip(episodes, lengths, strict=True)]),
         np.concatenate([np.asarray(episode.rewards, dtype=np.float64) for episode in episodes]),
         np.concatenate([[0], np.cumsum(lengths)]),
         propensities=np.concatenate(logged) if len(logged) == len(probs) else None,
         terminated=[bool(episode.terminations[-1]) for episode in episodes],
-        **described,
+        **successors,
     )
+
+
+def _described(
+    episodes: list[Any], lengths: list[int], state: Callable[[Any], Any] | None
+) -> tuple[AnyArray | None, dict[str, Any]]:
+    """The states' labels and what follows each; or None, and features with those after the last steps."""
+    observed = [(episode.observations, n) for episode, n in zip(episodes, lengths, strict=True)]
+    first = episodes[0].observations
+    if state is None and isinstance(first, np.ndarray) and first.dtype.kind == "f":
+        rows = [_rows(observations, n) for observations, n in observed]
+        features = np.concatenate([of_episode[:-1] for of_episode in rows])
+        return None, {"features": features, "last_features": np.stack([row[-1] for row in rows])}
+    labels = [_states(observations, n, state) for observations, n in observed]
+    following = joined([of_episode[1:] for of_episode in labels])
+    return joined([of_episode[:-1] for of_episode in labels]), {"next_states": following}
 
 
 def _load(name_or_dataset: Any) -> Any:

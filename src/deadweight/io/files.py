@@ -27,7 +27,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from deadweight.errors import DeadweightError, assume, first_few
-from deadweight.io.columns import MEANS_MISSING, decoded, is_text, pa, pc
+from deadweight.io.columns import decoded, is_text, pa, pc, trimmed
 from deadweight.io.folders import (
     COMPRESSED,
     PARQUET,
@@ -149,8 +149,7 @@ def guarded(column: Any) -> tuple[Any, BoolArray]:
 
 def without_words(text: Any) -> Any:
     """The column with words for nothing as nothing: a hole among numbers."""
-    words = pc.is_in(pc.utf8_lower(pc.utf8_trim_whitespace(text)), pa.array(MEANS_MISSING, text.type))
-    return pc.if_else(words, pa.scalar(None, text.type), text)
+    return pc.if_else(pa.array(trimmed(text)[1]), pa.scalar(None, text.type), text)
 
 
 def _way_to_read(path: Path) -> tuple[Any, Any]:

@@ -40,11 +40,7 @@ KINDS = (
 
 
 def unreadable(path: str | Path) -> str:
-    """Why nothing can be read at a path: 'no such file', 'a pipe'; empty for a file or a folder.
-
-    >>> unreadable("/dev/null"), unreadable("/")
-    ('a device, not a file', '')
-    """
+    """Why nothing can be read at a path: 'no such file', 'a pipe'; empty for a file or a folder."""
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError:
@@ -138,21 +134,13 @@ OWN_READER = {
 
 @dataclass(frozen=True)
 class Listing:
-    """What a folder holds.
-
-    Attributes:
-      folder: its path.
-      files: those that are read, by name: all Parquet in it or, where there is none, all CSV.
-      is_parquet: whether they are Parquet.
-      left_out: files of data that other programs left behind.
-      links: links to folders elsewhere, which are not followed.
-    """
+    """What a folder holds."""
 
     folder: Path
-    files: tuple[Path, ...]
+    files: tuple[Path, ...]  # by name: all Parquet in it or, where there is none, all CSV
     is_parquet: bool
-    left_out: int = 0
-    links: int = 0
+    left_out: int = 0  # files of data that other programs left behind
+    links: int = 0  # to folders elsewhere, which are not followed
 
     def say(self, tell: Callable[[str], None]) -> None:
         """Tell in one line what was not read, if there is any such thing."""
@@ -177,30 +165,13 @@ def list_folder(folder: Path) -> Listing:
     while "=" in above.name or above.name == "data":  # a partition of a table, as in `log/site=A`
         above = above.parent
         _require_plain(above)
-    data, aside, links = list[Path](), list[str](), 0
-    for place, folders, names in os.walk(folder, onerror=_unlisted):
-        _require_plain(Path(place))
-        there = [Path(place, name) for name in folders]
-        linked = [path for path in there if path.is_symlink() and not path.name.startswith(LEFT_BEHIND)]
-        links += sum(not path.resolve().is_relative_to(folder.resolve()) for path in linked)
-        hidden = [path for path in there if path.name.startswith(LEFT_BEHIND) and not path.is_symlink()]
-        aside += [name for path in hidden for _, _, inside in os.walk(path) for name in inside]
-        aside += [name for name in names if name.startswith(LEFT_BEHIND)]
-        data += [Path(place, name) for name in names if not name.startswith(LEFT_BEHIND)]
-        folders[:] = [name for name in folders if not name.startswith(LEFT_BEHIND)]
+    data, aside, links = _walked(folder)
     parquet = [path for path in data if _ends(path.name, PARQUET)]
     kinds = PARQUET if parquet else (*PARQUET, *CSV_IN_FOLDERS)
     files = parquet or [path for path in data if _ends(path.name, kinds)]
     left_out = sum(_ends(name, kinds) for name in aside)
     if not files:
-        what, fix = "none", f"Check the folder, for example with: ls {folder}"
-        if left_out:
-            what = f"none but {left_out:,} whose names, or those of folders they are in, begin with . or _"
-            fix = (
-                "Other programs leave such files behind. If one is the log, name that file or folder itself."
-            )
-        where = f"in the folder {str(folder)!r}"
-        raise LogProblem("DW101", f"Expected .parquet or .csv files {where}; found {what}.", fix=fix)
+        raise _no_data(folder, left_out)
     for path in files:
         wrong = unreadable(path)
         if wrong:  # a link to nothing, or a pipe, that has the name of a file of data
@@ -210,6 +181,32 @@ def list_folder(folder: Path) -> Listing:
                 fix="Mend the link, or move it out of the folder.",
             )
     return Listing(folder, tuple(sorted(files)), bool(parquet), left_out, links)
+
+
+def _walked(folder: Path) -> tuple[list[Path], list[str], int]:
+    """The files below a folder, the names of those left behind there, and the links to folders elsewhere."""
+    data, aside, links = list[Path](), list[str](), 0
+    for place, folders, names in os.walk(folder, onerror=_unlisted):
+        _require_plain(Path(place))
+        hidden = [name for name in folders if name.startswith(LEFT_BEHIND)]
+        folders[:] = [name for name in folders if not name.startswith(LEFT_BEHIND)]
+        linked = [path for name in folders if (path := Path(place, name)).is_symlink()]
+        links += sum(not path.resolve().is_relative_to(folder.resolve()) for path in linked)
+        unlinked = [path for name in hidden if not (path := Path(place, name)).is_symlink()]
+        aside += [name for path in unlinked for _, _, inside in os.walk(path) for name in inside]
+        aside += [name for name in names if name.startswith(LEFT_BEHIND)]
+        data += [Path(place, name) for name in names if not name.startswith(LEFT_BEHIND)]
+    return data, aside, links
+
+
+def _no_data(folder: Path, left_out: int) -> LogProblem:
+    """The error of a folder without files of data; `left_out` are those that other programs left behind."""
+    what, fix = "none", f"Check the folder, for example with: ls {folder}"
+    if left_out:
+        what = f"none but {left_out:,} whose names, or those of folders they are in, begin with . or _"
+        fix = "Other programs leave such files behind. If one is the log, name that file or folder itself."
+    where = f"in the folder {str(folder)!r}"
+    return LogProblem("DW101", f"Expected .parquet or .csv files {where}; found {what}.", fix=fix)
 
 
 def files_of(path: Path) -> tuple[Path, ...]:

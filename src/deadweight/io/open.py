@@ -113,12 +113,10 @@ def open_log(
 
     Args:
       source: a log, or the path (or paths) of one on disk.
-      columns: our column names -> yours, where they differ.
-      features: columns that describe the state; such a log is read whole.
+      columns, features, time_limit: as for `deadweight.read`; a log with features is read whole.
       workers, ray_address: who reads and sums Parquet; see `deadweight.sums.executors`.
       part_rows: most rows of a part. A log that fits in one part is read whole.
       stream: False reads Parquet whole, however large it is.
-      time_limit: as for `deadweight.read`.
       tell: is told what was taken for granted.
       look: is shown the rows before the log is made of them: the table, and whether it is the whole log or
         the first of its parts.

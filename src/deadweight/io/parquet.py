@@ -54,29 +54,17 @@ class RowGroup:
 
 @dataclass(frozen=True)
 class Part:
-    """A run of whole episodes.
+    """A run of whole episodes: row groups to read, and a tail where the last episode goes on in others."""
 
-    Attributes:
-      groups: (file, row groups) to read.
-      tail: (file, row group, whether it has nothing else), in order, at whose beginning the last episode
-        goes on.
-      after: episodes up to this one belong to the part before; None if it shares none.
-      last: the last episode, where there is a tail.
-      rows: how many its own row groups have.
-      beyond: rows of further row groups that have nothing but its last episode.
-      low, high: smallest and largest episode of its row groups, as their footers say.
-      share: (i, n) where episodes were dealt out to n parts by a hash, and this is part i.
-    """
-
-    groups: tuple[tuple[int, tuple[int, ...]], ...]
-    tail: tuple[tuple[int, int, bool], ...] = ()
-    after: Any = None
-    last: Any = None
-    rows: int = 0
-    beyond: int = 0
-    low: Any = None
+    groups: tuple[tuple[int, tuple[int, ...]], ...]  # (file, row groups)
+    tail: tuple[tuple[int, int, bool], ...] = ()  # (file, row group, whether it has nothing else), in order
+    after: Any = None  # episodes up to this one belong to the part before; None if it shares none
+    last: Any = None  # the last episode, where there is a tail
+    rows: int = 0  # of its own row groups
+    beyond: int = 0  # rows of further row groups that have nothing but its last episode
+    low: Any = None  # smallest and largest episode of its row groups, as their footers say
     high: Any = None
-    share: tuple[int, int] | None = None
+    share: tuple[int, int] | None = None  # (i, n) where a hash dealt out episodes to n parts, and this is i
 
     @property
     def all_rows(self) -> int:
@@ -85,14 +73,7 @@ class Part:
 
 
 def in_order(groups: Sequence[RowGroup]) -> list[RowGroup] | None:
-    """The row groups in the order of their episodes; None if they overlap by more than one episode.
-
-    >>> groups = [RowGroup(1, 0, 5, 7, 9), RowGroup(0, 0, 5, 1, 4), RowGroup(0, 1, 5, 4, 7)]
-    >>> [(group.file, group.number) for group in in_order(groups)]
-    [(0, 0), (0, 1), (1, 0)]
-    >>> in_order([RowGroup(0, 0, 5, 1, 4), RowGroup(0, 1, 5, 3, 7)]) is None
-    True
-    """
+    """The row groups in the order of their episodes; None if they overlap by more than one episode."""
     ordered = sorted(groups, key=lambda group: (group.low, group.high, group.file, group.number))
     return ordered if all(group.high <= after.low for group, after in pairwise(ordered)) else None
 
@@ -199,24 +180,16 @@ FIRST_PAGES = {"buffer_size": 1 << 16}
 
 @dataclass(frozen=True)
 class ParquetFiles:
-    """Files with the same columns.
-
-    Attributes:
-      paths: the files.
-      names: our name of a column -> theirs, for the columns that are read.
-      types: the Arrow type of each of these, by our name: that of the first file.
-      constants: by file, the columns that its folder's name gives, as in `ward=3`.
-      mending: what is changed in the columns as they are read; `types` are those after it.
-    """
+    """Files with the same columns."""
 
     paths: tuple[str, ...]
-    names: Mapping[str, str]
-    types: Mapping[str, Any]
-    constants: tuple[Mapping[str, Any], ...]
+    names: Mapping[str, str]  # ours -> theirs, of the columns that are read
+    types: Mapping[str, Any]  # the Arrow type of each of these in the first file, mended, by our name
+    constants: tuple[Mapping[str, Any], ...]  # by file, the columns of its folder's name, as in `ward=3`
     mending: Mending = NOTHING
 
     def without(self, *columns: str) -> ParquetFiles:
-        """The same files with fewer columns."""
+        """These files with fewer columns."""
         return replace(self, names={ours: name for ours, name in self.names.items() if ours not in columns})
 
     def groups(self, ordered: bool = True) -> list[RowGroup]:

@@ -9,19 +9,20 @@ group is put together in a small log of its own, so that all others stay where t
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from deadweight.io.columns import as_labels, pa, pc, to_numpy
+from deadweight.io.columns import pa, pc, to_numpy
 from deadweight.io.frames import Columns
 from deadweight.io.parquet import ParquetFiles, Part, check_ids, scattered, wrong_footer
 from deadweight.io.requirements import LARGEST_REWARD, SMALLEST, inner_flags, log_of
 from deadweight.io.schema import FLAGS, LogProblem
 from deadweight.io.table import LogTable
-from deadweight.log.labels import positions
+from deadweight.log.labels import objects, positions
 from deadweight.log.trajectories import TableRows, Trajectories
 from deadweight.sums import kernel
 from deadweight.sums.blocks import readable
@@ -83,8 +84,12 @@ def in_common_labels(log: Trajectories, labels: CommonLabels, where: str) -> Tra
     )
 
 
-def plain_log(table: Any, labels: CommonLabels, check: bool, sort: bool) -> Trajectories | None:
-    """The log of plain columns; None where something needs a closer look.
+class NotPlain(Exception):
+    """Columns or rows that need a closer look: that of the checks of a table in memory."""
+
+
+def plain_log(table: Any, labels: CommonLabels, check: bool, sort: bool) -> Trajectories:
+    """The log of plain columns; raises `NotPlain`.
 
     Args:
       table: one row for each step, whole episodes, columns by our names.
@@ -92,42 +97,19 @@ def plain_log(table: Any, labels: CommonLabels, check: bool, sort: bool) -> Traj
       check: look at values as well, not only at the order of the rows.
       sort: rows may be in any order.
     """
-    columns = {
-        name: _plain(table[name], may_miss=name == "next_state")
-        for name in table.column_names
-        if name not in ("behaviour_id", *FLAGS)
-    }
-    makers: Labels | None = None
-    if "behaviour_id" in table.column_names:
-        makers, columns["behaviour_id"] = _coded(table["behaviour_id"])
-    if any(column is None for column in columns.values()):
-        return None
-    rows: dict[str, Any] = columns
-    offsets, order = _offsets(rows["episode"], rows["step"]), None
-    if offsets is None and sort:
-        order = np.lexsort((rows["step"], rows["episode"]))
-        rows = {name: column[order] for name, column in rows.items()}
-        offsets = _offsets(rows["episode"], rows["step"])
-    if offsets is None:
-        return None
+    rows, makers = _plain_rows(table)
+    rows, offsets, order = _in_order(rows, sort)
     states, actions = _whole(rows["state"]), _whole(rows["action"])
-    if states is None or actions is None:
-        return None
-    if check and not _fits(rows, states, actions, labels):
-        return None
     last = offsets[1:] - 1
     terminated = _terminated(table, last if order is None else order[last])
-    if terminated is None or (check and not _flags_fit(table, offsets, order)):
-        return None
+    if check and not (_fits(rows, states, actions, labels) and _flags_fit(table, offsets, order)):
+        raise NotPlain
     successor = np.full(len(last), UNKNOWN, dtype=np.int64)
     if "next_state" in rows:
         following = _whole(rows["next_state"])
-        if following is None or (check and not _agree(following, states, last, len(labels.states))):
-            return None
+        if check and not _agree(following, states, last, len(labels.states)):
+            raise NotPlain
         successor = np.where(terminated, UNKNOWN, following[last])
-    maker = rows["behaviour_id"][offsets[:-1]] if makers is not None else None
-    if maker is not None and (rows["behaviour_id"] != np.repeat(maker, np.diff(offsets))).any():
-        return None
     return Trajectories._from_codes(
         states,
         actions,
@@ -140,34 +122,64 @@ def plain_log(table: Any, labels: CommonLabels, check: bool, sort: bool) -> Traj
         terminated=terminated,
         last_successor=successor,
         has_next_states="next_state" in rows,
-        behaviour_ids=None if makers is None else makers[maker],
+        behaviour_ids=None if makers is None else makers[_of_episodes(rows["behaviour_id"], offsets)],
         durations=rows["duration"].astype(np.float64, copy=False) if "duration" in rows else None,
     )
 
 
-def _plain(column: Any, may_miss: bool) -> AnyArray | None:
-    """A column of numbers or flags as numpy, without a copy where it lies in one piece; None otherwise."""
-    kind = column.type
-    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
-        return None
-    if column.null_count:
-        if not (may_miss and pa.types.is_signed_integer(kind)):
-            return None
-        column = pc.fill_null(column, UNKNOWN)
-    if column.num_chunks == 1:
-        values: AnyArray = column.chunk(0).to_numpy(zero_copy_only=False)
-        return values
-    return np.asarray(column.to_numpy())
-
-
-def _coded(column: Any) -> tuple[Labels | None, AnyArray | None]:
-    """The labels of whole numbers or text without holes, and codes of the rows; None of anything else."""
+def _plain_rows(table: Any) -> tuple[dict[str, AnyArray], Labels | None]:
+    """The columns as numbers, but for flags, and the labels that the codes of `behaviour_id` stand for."""
+    columns = {
+        name: _plain(table[name], may_miss=name == "next_state")
+        for name in table.column_names
+        if name not in ("behaviour_id", *FLAGS)
+    }
+    if "behaviour_id" not in table.column_names:
+        return columns, None
+    column = table["behaviour_id"]
     kind = column.type
     simple = pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)
     if column.null_count or not simple:
-        return None, None
+        raise NotPlain
     coded = pa.concat_arrays(column.chunks).dictionary_encode()
-    return as_labels(coded.dictionary.to_pylist()), coded.indices.to_numpy()
+    return columns | {"behaviour_id": coded.indices.to_numpy()}, objects(coded.dictionary.to_pylist())
+
+
+def _plain(column: Any, may_miss: bool) -> AnyArray:
+    """A column of numbers or flags as numpy, without a copy where it lies in one piece."""
+    kind = column.type
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+        raise NotPlain
+    if column.null_count:
+        if not (may_miss and pa.types.is_signed_integer(kind)):
+            raise NotPlain
+        column = pc.fill_null(column, UNKNOWN)
+    return _in_one_piece(column)
+
+
+def _in_one_piece(column: Any) -> AnyArray:
+    flat = column.chunk(0).to_numpy(zero_copy_only=False) if column.num_chunks == 1 else column.to_numpy()
+    return np.asarray(flat)
+
+
+def _in_order(rows: dict[str, AnyArray], sort: bool) -> tuple[dict[str, AnyArray], IntArray, IntArray | None]:
+    """The rows in the order of episodes and steps, the episodes' offsets, and the order if it is another."""
+    offsets, order = _offsets(rows["episode"], rows["step"]), None
+    if offsets is None and sort:
+        order = np.lexsort((rows["step"], rows["episode"]))
+        rows = {name: column[order] for name, column in rows.items()}
+        offsets = _offsets(rows["episode"], rows["step"])
+    if offsets is None:
+        raise NotPlain
+    return rows, offsets, order
+
+
+def _of_episodes(codes: AnyArray, offsets: IntArray) -> AnyArray:
+    """(n,) the code that all rows of an episode have."""
+    of_first = codes[offsets[:-1]]
+    if (codes != np.repeat(of_first, np.diff(offsets))).any():
+        raise NotPlain
+    return of_first
 
 
 def _offsets(episode: AnyArray, step: AnyArray) -> IntArray | None:
@@ -186,8 +198,10 @@ def _offsets(episode: AnyArray, step: AnyArray) -> IntArray | None:
     return np.concatenate([[0], last + 1, [rows]])
 
 
-def _whole(column: AnyArray) -> IntArray | None:
-    return column.astype(np.int64, copy=False) if column.dtype.kind in "iu" else None
+def _whole(column: AnyArray) -> IntArray:
+    if column.dtype.kind not in "iu":
+        raise NotPlain
+    return column.astype(np.int64, copy=False)
 
 
 def _fits(rows: Mapping[str, AnyArray], states: IntArray, actions: IntArray, labels: CommonLabels) -> bool:
@@ -216,14 +230,14 @@ def _plausible(states: IntArray, actions: IntArray, rewards: AnyArray, n_states:
     return max(-float(rewards.min()), float(rewards.max())) <= LARGEST_REWARD
 
 
-def _terminated(table: Any, last: IntArray) -> BoolArray | None:
-    """Whether episodes ended by themselves, of their last rows in the table; None where flags are no flags.
+def _terminated(table: Any, last: IntArray) -> BoolArray:
+    """Whether episodes ended by themselves, of their last rows in the table.
 
     Only these rows are unpacked: flags are bits there, and bytes here.
     """
     flags = [name for name in FLAGS if name in table.column_names]
     if any(table[name].null_count or not pa.types.is_boolean(table[name].type) for name in flags):
-        return None
+        raise NotPlain
     if not flags:
         return np.ones(len(last), dtype=bool)
     flag: BoolArray = np.asarray(table[flags[0]].take(pa.array(last)).to_numpy())
@@ -284,9 +298,8 @@ def logs_of(
     check_ids(fetched.table, part, place(files, part))
     if labels.plain:
         # A reward that is no number is passed over unless values are looked at, and may have to be mended.
-        pieces = _plain_pieces(fetched, part, labels, check or files.mending.of_rewards)
-        if pieces is not None:
-            return pieces
+        with suppress(NotPlain):
+            return _plain_pieces(fetched, part, labels, check or files.mending.of_rewards)
     return [_checked_log(files, part, labels, fetched)]
 
 
@@ -318,33 +331,35 @@ def only_part(files: ParquetFiles, part: Part) -> Trajectories:
     return log
 
 
-def _plain_pieces(
-    fetched: Fetched, part: Part, labels: CommonLabels, check: bool
-) -> list[Trajectories] | None:
-    """The part's own episodes, and the one with a tail; None where rows or columns need a closer look."""
+def _plain_pieces(fetched: Fetched, part: Part, labels: CommonLabels, check: bool) -> list[Trajectories]:
+    """The part's own episodes, and the one with a tail; raises `NotPlain`."""
     table, tail = fetched.table, fetched.tail
-    episode = table["episode"]
-    if episode.null_count or not pa.types.is_integer(episode.type):
-        return None
-    ids = episode.chunk(0).to_numpy() if episode.num_chunks == 1 else episode.to_numpy()
-    lo = 0 if part.after is None else int(np.searchsorted(ids, part.after, side="right"))
-    hi = len(ids) if tail is None else int(np.searchsorted(ids, part.last))
-    # The search is right if rows ascend; that they do, also at the cuts, is seen here and in `plain_log`.
-    if not (ids[:lo] == part.after).all() or (hi > lo and tail is not None and ids[hi - 1] >= part.last):
-        return None
-    if hi > lo > 0 and ids[lo] <= part.after:
-        return None
-    whole = part.after is None and tail is None
+    lo, hi = _own_span(table["episode"], part, tail is not None)
     tables = [table.slice(lo, hi - lo)] if hi > lo else []
     if tail is not None:
         tables.append(pa.concat_tables([table.slice(hi), tail]))
-    pieces = []
-    for rows in tables:
-        log = plain_log(rows, labels, check, sort=whole)
-        if log is None:
-            return None
-        pieces.append(log)
-    return pieces if tail is None or pieces[-1].n_episodes == 1 else None
+    whole = part.after is None and tail is None
+    pieces = [plain_log(rows, labels, check, sort=whole) for rows in tables]
+    if tail is not None and pieces[-1].n_episodes != 1:
+        raise NotPlain
+    return pieces
+
+
+def _own_span(episode: Any, part: Part, has_tail: bool) -> tuple[int, int]:
+    """The rows of the part's own episodes: after the one of the part before, before the one with a tail.
+
+    They are searched, which is right if rows ascend; that they do, also at the cuts, is seen here and in
+    `plain_log`.
+    """
+    if episode.null_count or not pa.types.is_integer(episode.type):
+        raise NotPlain
+    ids = _in_one_piece(episode)
+    lo = 0 if part.after is None else int(np.searchsorted(ids, part.after, side="right"))
+    hi = int(np.searchsorted(ids, part.last)) if has_tail else len(ids)
+    goes_back = hi > lo and ((has_tail and ids[hi - 1] >= part.last) or (lo > 0 and ids[lo] <= part.after))
+    if goes_back or not (ids[:lo] == part.after).all():
+        raise NotPlain
+    return lo, hi
 
 
 def own_rows(files: ParquetFiles, part: Part, fetched: Fetched) -> Any:

@@ -18,7 +18,7 @@ from deadweight.errors import OptionError, OutputError, PolicyError, TooLarge, f
 from deadweight.io.columns import decoded, index_labels, is_text, pa, read_labels, read_numbers
 from deadweight.io.files import guarded
 from deadweight.io.folders import require_path, unreadable
-from deadweight.io.frames import read_columns
+from deadweight.io.frames import Columns, read_columns
 from deadweight.io.schema import match_columns, show
 from deadweight.log.labels import plain
 from deadweight.log.policies import TabularPolicy
@@ -173,39 +173,40 @@ def _from_table(
         return names
 
     table = read_columns(source, choose)
-    indices, labels = {}, {}
-    for name in RULE:
-        column = read_labels(_as_given(table.arrow, names, name))
-        if table.mixed.get(names[name]) or column.nested or column.missing.any() or not len(column.values):
-            raise PolicyError(
-                f"Column {show(names[name])} of {what} must hold one {name} label of one type in every row.",
-                fix=f"Fill in the missing {name}s; convert all to text, or all to numbers.",
-            )
-        codes, every = index_labels(column, name)
-        # Whole numbers leave gaps; a policy names only what it knows.
-        used, indices[name] = np.unique(codes, return_inverse=True)
-        labels[name] = list(every[used])
+    (state, states), (action, actions) = (_coded(table, names, name, what) for name in RULE)
     if "prob" in names:
         probs = _probabilities(table.arrow[names["prob"]], names["prob"], what)
     else:
-        _require_rule(indices["state"], labels["state"], what)
-        probs = np.ones(len(indices["state"]))
-    shape = len(labels["state"]), len(labels["action"])
+        _require_rule(state, states, what)
+        probs = np.ones(len(state))
+    shape = len(states), len(actions)
     require_table(*shape, f"The policy in {what}: a table")
-    cell = indices["state"] * shape[1] + indices["action"]
+    cell = state * shape[1] + action
     twice = np.flatnonzero(np.bincount(cell, minlength=shape[0] * shape[1]) > 1)
     if twice.size:
         s, a = divmod(int(twice[0]), shape[1])
         raise PolicyError(
             f"Every (state, action) has one probability; {what} has several for state "
-            f"{show(labels['state'][s])}, action {show(labels['action'][a])} "
-            f"({how_many(twice.size, 'pair')} like it).",
+            f"{show(states[s])}, action {show(actions[a])} ({how_many(twice.size, 'pair')} like it).",
             fix="Keep one row for each pair.",
         )
     dense = np.zeros(shape[0] * shape[1])
     dense[cell] = probs
     mark = None if MARK not in names else table.arrow[names[MARK]][0].as_py()
-    return TabularPolicy(_normalised(dense.reshape(shape)), labels["state"], labels["action"], mark)
+    return TabularPolicy(_normalised(dense.reshape(shape)), states, actions, mark)
+
+
+def _coded(table: Columns, names: Mapping[str, str], name: str, what: str) -> tuple[AnyArray, list[Any]]:
+    """(rows,) indices of a column's labels, and the labels that it has."""
+    column = read_labels(_as_given(table.arrow, names, name))
+    if table.mixed.get(names[name]) or column.nested or column.missing.any() or not len(column.values):
+        raise PolicyError(
+            f"Column {show(names[name])} of {what} must hold one {name} label of one type in every row.",
+            fix=f"Fill in the missing {name}s; convert all to text, or all to numbers.",
+        )
+    codes, labels = index_labels(column, name)
+    used, indices = np.unique(codes, return_inverse=True)  # whole numbers leave gaps
+    return indices, list(labels[used])
 
 
 def _as_given(arrow: Mapping[str, Any], names: Mapping[str, str], name: str) -> Any:
@@ -280,14 +281,6 @@ def write_policy(policy: TabularPolicy, path: str | Path) -> Path:
     Args:
       policy: with labels of its own or, without them, numbered states and actions.
       path: .csv or .parquet.
-
-    >>> import tempfile
-    >>> from deadweight.io.policy_files import read_policy
-    >>> policy = TabularPolicy([[0.5, 0.5], [0.0, 1.0]], states=["ward", "icu"], actions=["wait", "treat"])
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     again = read_policy(write_policy(policy, f"{folder}/policy.csv"))
-    >>> again.state_labels, again.probs.tolist()
-    (array(['icu', 'ward'], dtype=object), [[1.0, 0.0], [0.5, 0.5]])
     """
     target = Path(path)
     check_policy_name(target, "The name of a policy")

@@ -8,14 +8,13 @@ rows follow each other, then logged probabilities, features, and policies given 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any
 
 import numpy as np
 
-from deadweight.errors import assume, how_many
+from deadweight.errors import assume, first_few, how_many
 from deadweight.io.columns import Reading, pc
 from deadweight.io.schema import (
     AS_WRITTEN,
@@ -27,6 +26,7 @@ from deadweight.io.schema import (
     Finding,
     Found,
     LogProblem,
+    Subject,
     about,
     fitting_formats,
     show,
@@ -187,11 +187,7 @@ def _ends_inside(table: LogTable, name: str) -> Found | None:
 
 
 def inner_flags(flags: BoolArray, offsets: IntArray) -> BoolArray:
-    """(rows,) which flags are set before the last row of an episode whose rows do not all have them.
-
-    >>> inner_flags(np.array([True, False, True, True, False, True]), np.array([0, 2, 4, 6]))
-    array([ True, False, False, False, False, False])
-    """
+    """(rows,) which flags are set before the last row of an episode whose rows do not all have them."""
     set_in = np.add.reduceat(flags, offsets[:-1], dtype=np.int64)
     early = flags & np.repeat(set_in < np.diff(offsets), np.diff(offsets))
     early[offsets[1:] - 1] = False
@@ -435,15 +431,7 @@ PROBABILITY_CHECKS = Checks[LogTable]()
 @PROBABILITY_CHECKS.add("DW411", "error", "target_prob: not numbers", each=[TARGET])
 @PROBABILITY_CHECKS.add("DW401", "error", "behaviour_prob: not numbers", each=[BEHAVIOUR])
 def _not_a_probability(table: LogTable, name: str) -> Found | None:
-    column = table.arrow(name)
-    return about(
-        table.numbers(name).unreadable,
-        lambda rows: (
-            f"{table.called(name)} must hold numbers; found {show(column[int(rows[0])].as_py())} in "
-            f"{table.rows(rows)}."
-        ),
-        FIX[name],
-    )
+    return _about_columns(table, [name], lambda numbers: numbers.unreadable, "must hold numbers", FIX[name])
 
 
 @PROBABILITY_CHECKS.add("DW412", "error", "target_prob: missing", each=[TARGET])
@@ -576,9 +564,8 @@ def _not_one(table: LogTable) -> Found | None:
         rows = np.flatnonzero(np.abs(sums - 1.0) > TOLERANCE)
         if rows.size:
             return Found(
-                f"The columns {', '.join(show(table.names[key]) for key in keys[:3])}"
-                + (f" and {len(keys) - 3} more" if len(keys) > 3 else "")
-                + f" must sum to 1 in every row; they sum to {sums[rows[0]]:.6g} in {table.rows(rows)}.",
+                f"The columns {first_few([show(table.names[key]) for key in keys], 3)} must sum to 1 in "
+                f"every row; they sum to {sums[rows[0]]:.6g} in {table.rows(rows)}.",
                 "Add a column for every action, and check that none is a percentage or a logarithm.",
                 rows,
                 tuple(keys),
@@ -612,23 +599,29 @@ OF_FEATURES = FEATURE_CHECKS
 
 def unmet(table: LogTable) -> tuple[list[Finding], set[str]]:
     """Findings of all checks whose columns are there and have no error yet, and the columns with errors."""
-    findings, spoiled = [], set[str]()
-    for check in (*REQUIREMENTS, *OF_FEATURES):
-        if table.has(*check.needs) and spoiled.isdisjoint(check.needs):
-            problem = check.run(table)
-            if problem is not None:
-                findings.append(finding(check, problem, table))
-                spoiled.update(problem.columns or check.needs)
-    return findings, spoiled
+    spoiled = set[str]()
+    return findings_of((*REQUIREMENTS, *OF_FEATURES), table, table, spoiled), spoiled
 
 
-def finding(check: Check[Any], found: Found, table: LogTable) -> Finding:
-    """The finding of a check, with the places of the first few rows."""
-    places = tuple(table.place(int(row)) for row in found.rows[:MOST_SHOWN])
-    problem = re.sub("^column ", "Column ", found.problem)
-    return Finding(
-        check.code, check.severity, check.title, problem, found.fix, len(found.rows), places, found.rows
-    )
+def findings_of(
+    checks: Iterable[Check[Subject]], subject: Subject, table: LogTable, spoiled: set[str]
+) -> list[Finding]:
+    """Findings of the checks whose columns are there and not yet `spoiled`, which learns of further ones.
+
+    An error in a requirement keeps later checks off all columns that it needs; another one only off those
+    that it names.
+    """
+    findings = []
+    for check in checks:
+        there = table.has(*(name for name in check.needs if name != "target"))
+        problem = check.run(subject) if there and spoiled.isdisjoint(check.needs) else None
+        if problem is not None:
+            sentence, rows = re.sub("^column ", "Column ", problem.problem), problem.rows
+            places = tuple(table.place(int(row)) for row in rows[:MOST_SHOWN])
+            kind = (check.code, check.severity, check.title)
+            findings.append(Finding(*kind, sentence, problem.fix, len(rows), places, rows))
+            spoiled.update(problem.columns or (check.needs if subject is table else ()))
+    return findings
 
 
 def log_of(

@@ -17,7 +17,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 
-from deadweight.errors import MOST_COMPARED, DataError, OptionError, did_you_mean
+from deadweight.errors import MOST_COMPARED, DataError, OptionError, did_you_mean, first_few
 from deadweight.io.columns import decoded, is_text, pa, pc, trimmed
 from deadweight.log.labels import plain
 from deadweight.typing import AnyArray
@@ -176,11 +176,7 @@ FLAGS = ("terminated", "truncated")
 
 
 def _spelt(name: str, header: Sequence[str]) -> str:
-    """A column as a table spells it: the name itself or, if there is one only, that with blanks or capitals.
-
-    >>> _spelt("state", [" State "]), _spelt("state", ["State", "STATE"]), _spelt("state", ["state", "State"])
-    (' State ', 'state', 'state')
-    """
+    """A column as a table spells it: the name itself or the only one like it but for blanks and capitals."""
     alike = [column for column in header if str(column).strip().casefold() == str(name).strip().casefold()]
     return alike[0] if name not in header and len(alike) == 1 else name
 
@@ -195,31 +191,11 @@ def match_columns(
     remedy: str = "",
     text: Collection[str] = (),
 ) -> dict[str, str]:
-    """Our name -> the user's name of every column that is there; `text` are those known to hold text.
-
-    >>> match_columns(["stay", "t", "state", "action", "reward"], {"episode": "stay", "step": "t"})["episode"]
-    'stay'
-    """
+    """Our name -> the user's name of every column that is there; `text` are those known to hold text."""
     renames = {ours: _spelt(theirs, header) for ours, theirs in (renames or {}).items()}
     known = (*required, *optional)
     for ours, theirs in renames.items():
-        if ours not in known:
-            raise LogProblem(
-                "DW107",
-                f"Columns are renamed as our name = your name; {show(ours)} is not one of ours."
-                + ("" if ours in header else did_you_mean(str(ours), known)),
-                fix=f"The other way round: {theirs}={ours}."
-                if theirs in known and ours in header
-                else f"Our names: {', '.join(known)}.",
-            )
-        if theirs not in header:
-            raise LogProblem(
-                "DW107",
-                f"Column {show(theirs)}, named for {ours}, is not in {source}."
-                + did_you_mean(str(theirs), header)
-                + f" Found: {listed(header)}.",
-                fix=f"Name the column that holds the {ours}.",
-            )
+        _require_rename(ours, theirs, known, header, source)
     names = {}
     for ours in known:
         candidates = [renames[ours]] if ours in renames else [ours, *ALIASES.get(ours, ())]
@@ -231,24 +207,49 @@ def match_columns(
         free = [name for name in header if name not in names.values()]
         meant = f" Did you mean {alike[0]!r}?" if (alike := _alike(missing[0], free)) else ""
         pairs = {**renames, **{ours: _proposal(ours, free, text) for ours in missing}}
-        option = ",".join(f"{ours}={theirs}" for ours, theirs in pairs.items())
-        python = ", ".join(f"{ours!r}: {theirs!r}" for ours, theirs in pairs.items())
+        is_policy = {"state", "action"} <= {*names} and {"prob", "probability"} & {*header}
         raise LogProblem(
             "DW105",
             f"{source[0].upper() + source[1:]} needs the columns {', '.join(required)}; missing: "
             f"{', '.join(missing)}." + meant + f" Found: {listed(header)}." + hint,
             fix=remedy
-            or "Say which of your columns is which"
-            + (
-                ", each <...> by a name of yours"
-                if "<" in option
-                else ", if these names mean what they seem to"
-            )
-            + f": --columns '{option}' (in Python columns={{{python}}}); add what is not there."
+            or _which_is_which(pairs)
             + (NUMBERS if missing == ["state"] else "")
-            + (A_POLICY if {"state", "action"} <= {*names} and {"prob", "probability"} & {*header} else ""),
+            + (A_POLICY if is_policy else ""),
         )
     return names
+
+
+def _require_rename(ours: str, theirs: str, known: Sequence[str], header: Sequence[str], source: str) -> None:
+    """Refuse a renaming from a name that is not ours, or to a column that is not there."""
+    if ours not in known:
+        raise LogProblem(
+            "DW107",
+            f"Columns are renamed as our name = your name; {show(ours)} is not one of ours."
+            + ("" if ours in header else did_you_mean(str(ours), known)),
+            fix=f"The other way round: {theirs}={ours}."
+            if theirs in known and ours in header
+            else f"Our names: {', '.join(known)}.",
+        )
+    if theirs not in header:
+        raise LogProblem(
+            "DW107",
+            f"Column {show(theirs)}, named for {ours}, is not in {source}."
+            + did_you_mean(str(theirs), header)
+            + f" Found: {listed(header)}.",
+            fix=f"Name the column that holds the {ours}.",
+        )
+
+
+def _which_is_which(pairs: Mapping[str, str]) -> str:
+    """The remedy that names these columns, ours -> theirs or a proposal."""
+    option = ",".join(f"{ours}={theirs}" for ours, theirs in pairs.items())
+    python = ", ".join(f"{ours!r}: {theirs!r}" for ours, theirs in pairs.items())
+    how = ", each <...> by a name of yours" if "<" in option else ", if these names mean what they seem to"
+    return (
+        f"Say which of your columns is which{how}: --columns '{option}' (in Python columns={{{python}}}); "
+        "add what is not there."
+    )
 
 
 def _proposal(ours: str, free: Sequence[str], text: Collection[str]) -> str:
@@ -302,8 +303,7 @@ def labels_in(names: Mapping[str, str]) -> list[str]:
 
 def listed(header: Sequence[str], most: int = 20) -> str:
     """The first of these names, for messages."""
-    text = ", ".join(show(name) for name in header[:most]) or "no column at all"
-    return text + (f" and {len(header) - most} more" if len(header) > most else "")
+    return first_few([show(name) for name in header], most) or "no column at all"
 
 
 # --- Mending
@@ -330,11 +330,7 @@ class Mending:
     whole (`LogTable`), so that a log that is read in parts is mended like one that is read whole.
 
     Attributes:
-      time_format: how the step column writes its dates, as for `strptime`: "%d.%m.%Y %H:%M"; None leaves it.
-      fill_reward: the reward of a row whose reward is blank; None refuses such rows.
-      open_episodes: what episodes are whose reward is blank in every row: "cut" at their last row, with
-        rewards of 0; "drop" leaves them out; "zero" says that they ended and earned nothing. None refuses
-        them, unless a flag says that they were cut.
+      time_format, fill_reward, open_episodes: as for `deadweight.read`.
       without_behaviour: leave out what the table has of the old policy's probabilities: it comes from
         elsewhere, and whatever is wrong with those columns does not matter.
       anonymous: speak of rows by their numbers alone, not by episodes and steps: episodes may be people, and
@@ -374,11 +370,6 @@ class Mending:
         left_out = "behaviour_prob" if self.without_behaviour else None
         return {ours: theirs for ours, theirs in names.items() if ours.partition(":")[0] != left_out}
 
-    def columns(self, arrow: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-        """Arrow columns by the user's names, mended."""
-        ours = {theirs: name for name, theirs in names.items()}
-        return {theirs: self.column(ours.get(theirs, ""), column) for theirs, column in arrow.items()}
-
     def column(self, name: str, column: Any) -> Any:
         """One column by our name, with the dates of steps read."""
         if name == "step" and self.time_format is not None:
@@ -397,12 +388,7 @@ NOTHING = Mending()
 
 
 def fitting_formats(column: Any) -> list[str]:
-    """The usual ways to write dates that fit every cell of a column of text.
-
-    >>> import pyarrow as pa
-    >>> fitting_formats(pa.array(["31.12.2025 08:00", "01.01.2026 09:30"]))
-    ['%d.%m.%Y %H:%M']
-    """
+    """The usual ways to write dates that fit every cell of a column of text."""
     column = decoded(column)
     if not is_text(column.type):
         return []

@@ -27,10 +27,10 @@ from typing import Any
 import numpy as np
 
 from deadweight.errors import DataError
-from deadweight.io.columns import as_labels, pa
+from deadweight.io.columns import pa
 from deadweight.io.parquet import ParquetFiles, Part, share_of
 from deadweight.io.part_log import CommonLabels
-from deadweight.log.labels import as_column
+from deadweight.log.labels import as_column, objects
 from deadweight.log.trajectories import Trajectories
 from deadweight.tools.files import NO_ROOM, NoRoom, TemporaryFolder
 from deadweight.typing import AnyArray
@@ -95,12 +95,7 @@ def code_type(count: int) -> np.dtype[Any]:
 
 @dataclass(frozen=True, eq=False)
 class Shelf:
-    """The parts of a log in a folder, each in one of its own; workers share it.
-
-    Attributes:
-      folder: its path.
-      labels: of all parts.
-    """
+    """The parts of a log in a folder, each in one of its own; workers share it."""
 
     folder: str
     labels: CommonLabels
@@ -162,7 +157,7 @@ class Shelf:
         columns |= {name: columns[name].astype(np.int64) for name in CODES}
         columns["has_next_states"] = bool(columns["has_next_states"][0])
         if IDS in columns:
-            columns[IDS] = as_labels(columns[IDS].tolist())
+            columns[IDS] = objects(columns[IDS].tolist())
         columns |= {"state_labels": self.labels.states, "action_labels": self.labels.actions}
         return Trajectories._from_codes(**columns)
 

@@ -20,7 +20,7 @@ from typing import Any, overload
 import numpy as np
 
 from deadweight.errors import DataError, OptionError, assume
-from deadweight.io.columns import as_labels, as_one_kind, pa, read_numbers
+from deadweight.io.columns import as_one_kind, pa, read_numbers
 from deadweight.io.parquet import (
     PART_ROWS,
     OutOfOrder,
@@ -41,7 +41,7 @@ from deadweight.io.scratch import Scratch, Shelf, by_episode
 from deadweight.log.behaviour import counts_by_fold, propensities_by_fold
 from deadweight.log.columns import limit_by_flags
 from deadweight.log.interface import Census, Check, Giver, LogLabels
-from deadweight.log.labels import encode, plain
+from deadweight.log.labels import encode, objects, plain
 from deadweight.log.trajectories import Trajectories
 from deadweight.sums.blocks import Block
 from deadweight.sums.ends import TimeLimit, assumption, checked, count_ends
@@ -86,7 +86,7 @@ def _union(first: AnyArray, second: AnyArray, what: str) -> AnyArray:
     if first.dtype != object and second.dtype != object:
         return np.union1d(first, second)
     # Numbers of one column may be whole in one part and not in another.
-    return encode(as_labels(as_one_kind(map(plain, [*first, *second]))), what)[1]
+    return encode(objects(as_one_kind(map(plain, [*first, *second]))), what)[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -469,7 +469,7 @@ def open_stream(
 
     Args:
       source: a Parquet file, a folder of them, or several of these. Files may come in any order.
-      columns: our column names -> yours, where they differ; as for `deadweight.read`.
+      columns: as for `deadweight.read`.
       executor: who reads and sums; this process by default.
       part_rows: most rows of a part; a row group that has more is a part. Memory is a part a thread.
       sort: copy the rows into a temporary folder, episode by episode, before anything else. None does so

@@ -12,11 +12,11 @@ which no column of ours can have.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from deadweight.errors import OptionError, TooLarge, assume, did_you_mean, how_m
 from deadweight.io.columns import (
     LabelColumn,
     Reading,
-    as_labels,
     decoded,
     index_labels,
     is_text,
@@ -39,11 +38,12 @@ from deadweight.io.folders import require_path
 from deadweight.io.frames import Columns, Kinds, read_columns
 from deadweight.io.schema import NOTHING, OPTIONAL, REQUIRED, LogProblem, Mending, listed, match_columns, show
 from deadweight.log.columns import Features
-from deadweight.log.labels import in_the_words_of, plain, positions
+from deadweight.log.labels import in_the_words_of, objects, plain, positions
 from deadweight.log.policies import RowPolicy
 from deadweight.log.trajectories import TableRows, Trajectories
 from deadweight.typing import AnyArray, BoolArray, FloatArray, IntArray, Labels
 
+Column = TypeVar("Column", Reading, LabelColumn)
 FEATURE, AFTER = "feature:", "next:"
 ACTION_PREFIXES = {"target_prob": "target_prob_", "behaviour_prob": "behaviour_prob_"}
 WILD = "*?["
@@ -68,33 +68,13 @@ def match_features(
     """ "feature:<name>" -> column, in the order of the patterns, and "next:<name>" -> column.
 
     A wildcard passes by the columns that the log uses otherwise, and those of successors and probabilities.
-
-    >>> match_features(["x_*"], ["x_1", "reward", "x_2", "next_x_1", "next_x_2"], {"reward": "reward"}, "t")
-    {'feature:x_1': 'x_1', 'feature:x_2': 'x_2', 'next:x_1': 'next_x_1', 'next:x_2': 'next_x_2'}
     """
     taken = {theirs: ours for ours, theirs in used.items()}
     follows = {f"next_{name}" for name in header}
     prefixes = tuple(ACTION_PREFIXES.values())
     free = [n for n in header if not (n in taken or n in follows or n.startswith(prefixes))]
-    names: list[str] = []
-    for pattern in patterns:
-        if pattern in header and taken.get(pattern, "state") != "state":
-            raise LogProblem(
-                "DW110",
-                f"A feature describes the state before the action; column {show(pattern)} is the "
-                f"{taken[pattern]} of the log.",
-                fix="Leave it out. If earlier values of it matter, write them into a column of their own.",
-            )
-        matching = [pattern] if pattern in header else [n for n in free if fnmatchcase(n, pattern)]
-        if not matching:
-            raise LogProblem(
-                "DW110",
-                f"No column of {source} fits the feature {show(pattern)}."
-                + ("" if set(pattern) & set(WILD) else did_you_mean(pattern, header))
-                + f" Found: {listed(header)}.",
-                fix="Name columns of the table; * stands for any characters, as in x_*.",
-            )
-        names += [name for name in matching if name not in names]
+    matching = [_fitting(pattern, header, free, taken, source) for pattern in patterns]
+    names = list(dict.fromkeys(name for columns in matching for name in columns))
     after = [name for name in names if f"next_{name}" in header]
     if after and len(after) < len(names):
         lacking = next(name for name in names if name not in after)
@@ -105,6 +85,29 @@ def match_features(
             fix="Add the columns that are missing, or remove those that are there.",
         )
     return {FEATURE + name: name for name in names} | {AFTER + name: f"next_{name}" for name in after}
+
+
+def _fitting(
+    pattern: str, header: Sequence[str], free: Sequence[str], taken: Mapping[str, str], source: str
+) -> list[str]:
+    """The column of this name or, for a wildcard, the free ones that fit; `taken` is theirs -> ours."""
+    if pattern in header and taken.get(pattern, "state") != "state":
+        raise LogProblem(
+            "DW110",
+            f"A feature describes the state before the action; column {show(pattern)} is the "
+            f"{taken[pattern]} of the log.",
+            fix="Leave it out. If earlier values of it matter, write them into a column of their own.",
+        )
+    matching = [pattern] if pattern in header else [name for name in free if fnmatchcase(name, pattern)]
+    if not matching:
+        raise LogProblem(
+            "DW110",
+            f"No column of {source} fits the feature {show(pattern)}."
+            + ("" if set(pattern) & set(WILD) else did_you_mean(pattern, header))
+            + f" Found: {listed(header)}.",
+            fix="Name columns of the table; * stands for any characters, as in x_*.",
+        )
+    return matching
 
 
 def match_actions(header: Sequence[str]) -> dict[str, str]:
@@ -141,7 +144,7 @@ def row_policy(table: LogTable, name: str, action_labels: Labels) -> RowPolicy |
     keys = table.keys(f"{name}:")
     if not keys:
         return None
-    actions = as_labels([key.split(":", 1)[1] for key in keys])
+    actions = objects([key.split(":", 1)[1] for key in keys])
     named = list(in_the_words_of(action_labels, actions))
     last = _after(table, f"next_{name}:")
     return RowPolicy(table.matrix(f"{name}:")[table.order], named, last).made_for(table.table_rows)
@@ -196,8 +199,9 @@ def open_table(
             error.problem,
             fix="Logs with features are read into memory whole, not in parts: take fewer rows or features.",
         ) from None
-    mended = replace(read, arrow=mending.columns(read.arrow, names))
-    table = LogTable(mended, names, str(source) if is_path else name, mending=mending)
+    ours = {theirs: name for name, theirs in names.items()}
+    mended = {theirs: mending.column(ours.get(theirs, ""), column) for theirs, column in read.arrow.items()}
+    table = LogTable(replace(read, arrow=mended), names, str(source) if is_path else name, mending=mending)
     if table.n_rows == 0:
         raise LogProblem(
             "DW104",
@@ -207,34 +211,23 @@ def open_table(
     return table
 
 
+@dataclass(eq=False)
 class LogTable:
-    """One row a step, in the user's order.
+    """One row a step, in the user's order."""
 
-    Args:
-      columns: Arrow columns by the user's names.
-      names: our name of a column -> the user's.
-      source: what to call the table in messages.
-      states: the states of the log that this is a part of; None if it is the whole.
-      mending: what blank rewards are.
-      is_part: whether there may be other rows.
-    """
+    columns: Columns  # by the user's names
+    names: dict[str, str]  # ours -> the user's
+    source: str = "the table"  # in messages
+    states: Labels | None = None  # of the log that this is a part of; None if it is the whole
+    mending: Mending = NOTHING
+    is_part: bool = False
+    _read: dict[Any, Any] = field(default_factory=dict, init=False)
+    _log: Trajectories | None = field(default=None, init=False)
 
-    def __init__(
-        self,
-        columns: Columns,
-        names: dict[str, str],
-        source: str = "the table",
-        states: Labels | None = None,
-        mending: Mending = NOTHING,
-        is_part: bool = False,
-    ) -> None:
-        self.mending, self.is_part = mending, is_part
-        self.names = names
-        self.source = source
-        self._columns = columns
-        self._read: dict[str, Any] = {}
-        self._states = states
-        self.n_rows = len(columns.arrow[names["episode"]])
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return len(self.arrow("episode"))
 
     def has(self, *names: str) -> bool:
         """Whether all these columns are there."""
@@ -258,37 +251,38 @@ class LogTable:
     def unused(self) -> list[str]:
         """Columns of the user's that no part of a log is read from."""
         used = set(self.names.values())
-        return [name for name in self._columns.all_names if name not in used]
+        return [name for name in self.columns.all_names if name not in used]
 
     def arrow(self, name: str) -> Any:
         """The column as it came, in Arrow."""
-        return self._columns.arrow[self.names[name]]
+        return self.columns.arrow[self.names[name]]
 
     def kinds(self, name: str) -> Kinds:
         """The rows of each type in a column that has values of several types; empty for one type."""
-        return self._columns.mixed.get(self.names[name], {})
+        return self.columns.mixed.get(self.names[name], {})
 
     def numbers(self, name: str) -> Reading:
         """The column as numbers."""
-        return self._once(f"number {name}", lambda: read_numbers(self.arrow(name)))  # type: ignore[no-any-return]
+        return self._once(read_numbers, name)
 
     def flags(self, name: str) -> Reading:
         """The column as True and False."""
-        return self._once(f"flag {name}", lambda: read_flags(self.arrow(name)))  # type: ignore[no-any-return]
+        return self._once(read_flags, name)
 
     def labels(self, name: str) -> LabelColumn:
         """The column as labels."""
-        return self._once(f"label {name}", lambda: read_labels(self.arrow(name)))  # type: ignore[no-any-return]
+        return self._once(read_labels, name)
 
     @cached_property
     def steps(self) -> Reading:
         """The step column."""
         return read_steps(self.arrow("step"))
 
-    def _once(self, key: str, read: Any) -> Any:
-        if key not in self._read:
-            self._read[key] = read()
-        return self._read[key]
+    def _once(self, read: Callable[[Any], Column], name: str) -> Column:
+        if (read, name) not in self._read:
+            self._read[read, name] = read(self.arrow(name))
+        column: Column = self._read[read, name]
+        return column
 
     @cached_property
     def is_open(self) -> BoolArray:
@@ -432,7 +426,7 @@ class LogTable:
             following = following if numbers is None else read_labels(numbers)
         minus_one = following.has(-1, "-1")
         if minus_one.any() and not (
-            states.has(-1, "-1").any() if self._states is None else {-1, "-1"} & {*self._states}
+            states.has(-1, "-1").any() if self.states is None else {-1, "-1"} & {*self.states}
         ):
             unknown = following.missing | minus_one
             following = LabelColumn(following.values, unknown, following.distinct, following.nested)
@@ -440,8 +434,9 @@ class LogTable:
 
     def trajectories(self) -> Trajectories:
         """The log, made once; only for a table in which no check has found an error."""
-        log: Trajectories = self._once("log", self._trajectories)
-        return log
+        if self._log is None:
+            self._log = self._trajectories()
+        return self._log
 
     def _trajectories(self) -> Trajectories:
         order = self.order
@@ -455,7 +450,7 @@ class LogTable:
         taken, makers = (actions[order], action_labels), None
         if self.has("behaviour_id"):  # it is the same in all rows of an episode
             column = self.labels("behaviour_id")
-            makers = as_labels([plain(column[int(row)]) for row in order[self.offsets[:-1]]])
+            makers = objects([plain(column[int(row)]) for row in order[self.offsets[:-1]]])
         log = Trajectories._from_codes(
             codes[order],
             actions[order],
