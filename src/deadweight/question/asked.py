@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -290,17 +290,12 @@ class Options:
                     f"{name} must be one of {', '.join(known)}; found {value!r}.{hint}",
                     fix=f"For example {name}={known[0]!r}.",
                 )
-        if self.window is not None and not (_is_whole(self.window) and self.window >= 1):
-            raise OptionError(
-                f"window must be a whole number of at least 1, or None; found {self.window!r}.",
-                fix="For example window=10.",
-            )
-        folds = self.cross_fit
-        if folds is not None and not (_is_whole(folds) and (folds == 0 or folds >= 2)):
-            raise OptionError(
-                f"cross_fit must be 0, or 2 or more folds; found {self.cross_fit!r}.",
-                fix="For example cross_fit=5.",
-            )
+        for name, (allowed, words, example) in ALLOWED.items():
+            value = getattr(self, name)
+            if not allowed(value):
+                raise OptionError(
+                    f"{name} must be {words}; found {value!r}.", fix=f"For example {name}={example}."
+                )
         if self.model is not None and not isinstance(self.model, TabularMDP | RowLearner):
             raise OptionError(
                 f"model must be a TabularMDP, LinearQ, RegressorQ or GivenQ; found "
@@ -309,23 +304,37 @@ class Options:
             )
         if self.return_range is not None:
             object.__setattr__(self, "return_range", _checked_range(self.return_range))
-        if not (isinstance(self.bias_trust, int | float) and 0 <= self.bias_trust < math.inf):
-            raise OptionError(
-                f"bias_trust must be a number of at least 0; found {self.bias_trust!r}.",
-                fix="For example bias_trust=1.0.",
-            )
-        if not isinstance(self.cross_check, bool):
-            raise OptionError(
-                f"cross_check must be True or False; found {self.cross_check!r}.",
-                fix="For example cross_check=True.",
-            )
-        if not (_is_whole(self.resamples) and self.resamples >= 1):
-            raise OptionError(
-                f"resamples must be a whole number of at least 1; found {self.resamples!r}.",
-                fix="For example resamples=1000.",
-            )
-        if not _is_whole(self.seed):
-            raise OptionError(f"seed must be a whole number; found {self.seed!r}.", fix="For example seed=0.")
+
+
+def _is_whole(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+# Options that are numbers: what they may be, in words, and an example.
+ALLOWED: dict[str, tuple[Callable[[Any], bool], str, str]] = {
+    "window": (
+        lambda steps: steps is None or (_is_whole(steps) and steps >= 1),
+        "a whole number of at least 1, or None",
+        "10",
+    ),
+    "cross_fit": (
+        lambda folds: folds is None or (_is_whole(folds) and (folds == 0 or folds >= 2)),
+        "0, or 2 or more folds",
+        "5",
+    ),
+    "bias_trust": (
+        lambda times: isinstance(times, int | float) and 0 <= times < math.inf,
+        "a number of at least 0",
+        "1.0",
+    ),
+    "cross_check": (lambda checks: isinstance(checks, bool), "True or False", "True"),
+    "resamples": (
+        lambda count: _is_whole(count) and count >= 1,
+        "a whole number of at least 1",
+        "1000",
+    ),
+    "seed": (_is_whole, "a whole number", "0"),
+}
 
 
 # Arguments of the verbs, which a misspelt option may mean, and those of `deadweight.read`.
@@ -358,10 +367,6 @@ def _checked_range(given: Any) -> tuple[float, float]:
             fix="Give the smallest and the largest return that an episode can possibly have.",
         )
     return lowest, highest
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 # --------------------------------------------------------------------------------------------------------
