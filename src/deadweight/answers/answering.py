@@ -98,9 +98,9 @@ class Answers(Summing):
         return key in self._sums
 
     def _keep_errors(
-        self, wanted: list[Plan], apart: list[Plan], check: ModelCheck | None, found: RowMoments
+        self, wanted: list[Plan], apart: list[Plan], check: ModelCheck | None, rows_summed: RowMoments
     ) -> None:
-        moments = [found.row(number) for number in range(len(found.mean))]
+        moments = [rows_summed.row(number) for number in range(len(rows_summed.mean))]
         if check is not None:
             of_returns, difference = moments.pop(), moments.pop()
             self._misfit = check.finish(difference, of_returns)
@@ -125,7 +125,7 @@ class Answers(Summing):
     def influences(self, plans: Sequence[Plan]) -> list[Compute]:
         """The same on several estimates; their models are gone through together."""
         starts = [self._starts(plan) for plan in plans]
-        self.sum([one for one in starts if one is not None])
+        self.sum([family for family in starts if family is not None])
         influences: list[Compute] = []
         with_model: list[tuple[int, WithModel]] = []
         for number, (plan, start) in enumerate(zip(plans, starts, strict=True)):
@@ -212,12 +212,12 @@ class Answers(Summing):
         value, ess = self.fit(plan.corrected).value, self.ess(plan)
         distances = [abs(value - self.fit(check).value) for check in plan.counterparts]
         if distances and self.dropped_share(plan) >= NEARLY_ALL:
-            distances[1] += self.std_error(self._witness)
+            distances[1] += self.std_error(self._undropped)
         few = ess is not None and ess < FEW_EPISODES
         return max(distances if few else distances[:-1], default=None)
 
     @cached_property
-    def _witness(self) -> Plan:
+    def _undropped(self) -> Plan:
         """The plan that drops nothing, which the table may have already."""
         there = (undropped for undropped in self.plans if undropped.estimator == UNDROPPED)
         return next(there, None) or plan_of(self.question, UNDROPPED, NOTHING_DROPPED)

@@ -278,9 +278,9 @@ def half_width(std_error: float, bias: float, level: float = 0.95) -> float:
     """
     from scipy.special import ndtri
 
-    both, one = float(ndtri(0.5 + level / 2)), max(float(ndtri(level)), 0.0)
+    both, one_sided = float(ndtri(0.5 + level / 2)), max(float(ndtri(level)), 0.0)
     noise = thresholds.WIDTH / NORMAL * std_error
-    return max(both * noise, one * noise + bias)
+    return max(both * noise, one_sided * noise + bias)
 
 
 def skew_factors(skewness: float, n: int, level: float = 0.95) -> tuple[float, float]:
@@ -352,7 +352,7 @@ def blend_estimate(
         level=level,
         bounds=None if interval is None else _bounds(blend),
         ess=None,
-        flags=tuple(flag for flag, found in marks.items() if found),
+        flags=tuple(flag for flag, holds in marks.items() if holds),
         model_check=misfit,
         blend=blend,
         std_error=blend.std_error,

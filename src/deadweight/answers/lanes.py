@@ -217,7 +217,7 @@ class PlainWork:
         returns = block.returns(self.work.gamma)
         kinds = {"steps": sums.steps, "robust": sums.robust, "lost": sums.lost}
         kinds["whole"] = sums.final * returns[:, None]
-        return RowMoments.of(np.stack([sum_of_kinds(kinds, lane, some) for lane, some in self.terms]))
+        return RowMoments.of(np.stack([sum_of_kinds(kinds, lane, of_lane) for lane, of_lane in self.terms]))
 
 
 def walked(walks: Sequence[LaneWork | PlainWork], block: Block) -> list[Any]:
@@ -273,10 +273,10 @@ def error_of_lane(laned: Laned, sums: LaneSums, lane: int) -> float | None:
     return float(sums.whole.std_error(sums.n)[lane])
 
 
-def groups_of_lane(laned: Laned, found: LaneSums, lane: int) -> list[ColumnSums]:
+def groups_of_lane(laned: Laned, lane_sums: LaneSums, lane: int) -> list[ColumnSums]:
     """The sums of each group of terms of a family."""
-    n, groups = found.n, []
-    weight = found.weight[:, lane]
+    n, groups = lane_sums.n, []
+    weight = lane_sums.weight[:, lane]
     before = np.concatenate([[float(n)], weight])
 
     def sums(weights: FloatArray, weighted: FloatArray | None) -> ColumnSums:
@@ -288,15 +288,17 @@ def groups_of_lane(laned: Laned, found: LaneSums, lane: int) -> list[ColumnSums]
 
     for kind in laned.kinds:
         if kind == "whole":
-            assert found.whole is not None
-            some = slice(lane, lane + 1)
-            groups.append(ColumnSums.in_units_of_one(n, found.whole.weight[some], found.whole.weighted[some]))
+            assert lane_sums.whole is not None
+            cell = slice(lane, lane + 1)
+            groups.append(
+                ColumnSums.in_units_of_one(n, lane_sums.whole.weight[cell], lane_sums.whole.weighted[cell])
+            )
         elif kind == "steps":
-            groups.append(sums(weight, found.weighted))
+            groups.append(sums(weight, lane_sums.weighted))
         elif kind == "lost":
-            groups.append(sums(before, found.lost))
+            groups.append(sums(before, lane_sums.lost))
         else:
-            groups += [sums(weight, found.robust), sums(before, found.before)]
+            groups += [sums(weight, lane_sums.robust), sums(before, lane_sums.before)]
     return groups
 
 
@@ -337,20 +339,20 @@ def shared_walks(families: Iterable[tuple[int, Laned]]) -> list[list[int]]:
     """
     walks: list[tuple[tuple[Any, ...], list[int]]] = []
     for number, laned in sorted(families, key=lambda pair: sum(value is None for value in pair[1].values)):
-        own = laned.values
+        needed = laned.values
         for place, (values, numbers) in enumerate(walks):
-            if _share(own, values):
-                joined = tuple(a if b is None else b for a, b in zip(own, values, strict=True))
+            if _share(needed, values):
+                joined = tuple(a if b is None else b for a, b in zip(needed, values, strict=True))
                 walks[place] = joined, [*numbers, number]
                 break
         else:
-            walks.append((own, [number]))
+            walks.append((needed, [number]))
     return [numbers for _, numbers in walks]
 
 
-def _share(own: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
-    by_fold = [not (values[-1] is None or isinstance(values[-1], Table)) for values in (own, others)]
-    agree = (a is None or b is None or a is b or a == b for a, b in zip(own, others, strict=True))
+def _share(needed: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
+    by_fold = [not (values[-1] is None or isinstance(values[-1], Table)) for values in (needed, others)]
+    agree = (a is None or b is None or a is b or a == b for a, b in zip(needed, others, strict=True))
     return by_fold[0] == by_fold[1] and all(agree)
 
 
@@ -463,9 +465,9 @@ class LanePlan:
                 self._plain_of |= {each.key: (len(self.plain), row) for row, (each, _) in enumerate(plain)}
                 self.plain.append(PlainWork(self.works[-1], self._horizon(), terms))
 
-    def results(self, found: Sequence[Any]) -> dict[Any, Any] | None:
+    def results(self, of_works: Sequence[Any]) -> dict[Any, Any] | None:
         """The sums by key; None where a block was declined."""
-        walks, plain = list(found[: len(self.works)]), found[len(self.works) :]
+        walks, plain = list(of_works[: len(self.works)]), of_works[len(self.works) :]
         if any(sums.declined for sums in walks):
             return None
         results: dict[Any, Any] = {}

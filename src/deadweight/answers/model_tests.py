@@ -202,8 +202,10 @@ class CalibrationSlope:
     @classmethod
     def of(cls, question: Question, q: Field, most: int) -> CalibrationSlope:
         """Of the log of a question; q is a table, or one for each fold."""
-        tables = [one for one in (q.fields if isinstance(q, ByFold) else (q,)) if isinstance(one, Table)]
-        largest = max(max(float(one.values.max()), -float(one.values.min())) for one in tables)
+        tables = [
+            table for table in (q.fields if isinstance(q, ByFold) else (q,)) if isinstance(table, Table)
+        ]
+        largest = max(max(float(table.values.max()), -float(table.values.min())) for table in tables)
         unit = math.ldexp(1.0, max(-1000, -math.frexp(largest)[1]))
         first = Folds.of(1, question.sizes).first
         return cls(q, first, question.gamma, question.horizon, most, unit)

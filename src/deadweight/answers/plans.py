@@ -21,7 +21,7 @@ from deadweight.tools.arithmetic import once
 from deadweight.typing import FloatArray
 from deadweight.values.model_influence import Surprise
 
-# The witness that drops nothing.
+# The estimate that drops nothing, by which others are checked.
 UNDROPPED = DOUBLY_ROBUST.variant(W)
 
 Compute = Influence

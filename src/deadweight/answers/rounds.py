@@ -339,8 +339,8 @@ class Influences:
             of_windows = walks.influences(block, [(_window(part), part.groups[0]) for _, part in parts])
             for row, (number, part) in enumerate(parts):
                 influences[number] += part(block) if of_windows is None else of_windows[row]
-        for number, other in self._others:
-            influences[number] += other(block)
+        for number, influence in self._others:
+            influences[number] += influence(block)
         return influences
 
 
@@ -383,8 +383,8 @@ def _by_kinds(
         mask = laned.dropped.tobytes()
         lanes[mask] = both(lanes.get(mask, NOTHING), laned.wanted)
     return [
-        [term for term in group if term[2].dropped.tobytes() in some]
-        for some in (set(masks) for _, masks in lane_classes(lanes))
+        [term for term in group if term[2].dropped.tobytes() in of_walk]
+        for of_walk in (set(masks) for _, masks in lane_classes(lanes))
     ]
 
 
@@ -426,10 +426,10 @@ class _LaneInfluences:
             return
         kinds = {"steps": sums.steps, "robust": sums.robust, "lost": sums.lost}
         for term in self.terms:
-            some = [kind for kind in term.kinds if kind != "whole"]
-            if some:
-                total[term.number] += sum_of_kinds(kinds, term.lane, some)
-            if len(some) < len(term.kinds):
+            by_step = [kind for kind in term.kinds if kind != "whole"]
+            if by_step:
+                total[term.number] += sum_of_kinds(kinds, term.lane, by_step)
+            if len(by_step) < len(term.kinds):
                 slope, pull = term.whole
                 total[term.number] += sums.final[:, term.lane] * (block.returns(self.gamma) * slope - pull)
 

@@ -340,17 +340,17 @@ def confounding_test(question: Question) -> Task[Confounding | None]:
         sums, totals = ConfoundingSums.of(question, Summing(question).found(logged)), list[Total]()
         yield OfInfluences([] if sums is None else [Job([], sums, totals.append)])
         question.sums[Confounding] = Confounding.of(np.asarray(totals[0].value)) if totals else None
-    found: Confounding | None = question.sums.get(Confounding)
-    return found
+    confounding: Confounding | None = question.sums.get(Confounding)
+    return confounding
 
 
 def confounding_of(answers: Answers) -> Confounding | None:
     """The same, by passes of its own where no others were shared."""
-    found: Confounding | None = carry_out(answers.question, confounding_test(answers.question))[0]
-    return found
+    confounding: Confounding | None = carry_out(answers.question, confounding_test(answers.question))[0]
+    return confounding
 
 
 def is_confounded(answers: Answers) -> bool:
     """Whether the check has been made, and has found something."""
-    found = answers.question.sums.get(Confounding)
-    return found is not None and found.found
+    confounding = answers.question.sums.get(Confounding)
+    return confounding is not None and confounding.found

@@ -75,20 +75,20 @@ def strays(estimator: Estimator, columns: Columns, checks: CrossChecks) -> Float
     """
     inside = estimator.contains_correction
     values = columns.estimate if inside else columns.estimate - columns.bias
-    found: FloatArray = np.zeros_like(values)
+    apart: FloatArray = np.zeros_like(values)
     counts = 1.0 if checks.proven else 0.0  # an unproven model gets no allowance for noise
     if inside and columns.ess[0] >= FEW_EPISODES:
         shared = np.abs(columns.std_error[0] ** 2 - columns.std_error**2)
-        found = np.square(values - values[0]) - counts * shared
+        apart = np.square(values - values[0]) - counts * shared
     elif not inside and checks.anchored:
-        found = np.square(values - checks.undropped) - counts * checks.std_error**2
+        apart = np.square(values - checks.undropped) - counts * checks.std_error**2
     for value in checks.windowed if checks.one_sided else checks.believed:
         distance = np.square(values - value)
-        found = np.maximum(found, distance - distance[0] if checks.one_sided else distance)
-    found = np.maximum(found, 0.0)
+        apart = np.maximum(apart, distance - distance[0] if checks.one_sided else distance)
+    apart = np.maximum(apart, 0.0)
     if not checks.allows:
-        found[1:] = np.inf
-    return found
+        apart[1:] = np.inf
+    return apart
 
 
 # --------------------------------------------------------------------------------------------------------
@@ -285,15 +285,21 @@ def paths(
         return
     yield Counts()
     levels = {each: levels_of(question, *each) for each in wanted}
-    at_once = [(each[0], own) for each, own in levels.items() if not _is_swept(each[0], own)]
+    at_once = [
+        (each[0], path_levels) for each, path_levels in levels.items() if not _is_swept(each[0], path_levels)
+    ]
     plans = _shown_plans(question, *shown) if shown is not None and at_once else []
     checks = [cross_checks(question)] if anchored and at_once else []
     columns_at_once, *_ = yield from together(columns_of(question, at_once, plans), *checks)
     columns = iter(columns_at_once)
-    for (estimator, min_visits), own in levels.items():
-        of_path = sweep(question, estimator, own) if _is_swept(estimator, own) else next(columns)
-        of_path = level_by_level(question, estimator, own) if of_path is None else of_path
-        question.paths[estimator, min_visits, anchored] = _path(question, estimator, own, of_path, anchored)
+    for (estimator, min_visits), path_levels in levels.items():
+        of_path = (
+            sweep(question, estimator, path_levels) if _is_swept(estimator, path_levels) else next(columns)
+        )
+        of_path = level_by_level(question, estimator, path_levels) if of_path is None else of_path
+        question.paths[estimator, min_visits, anchored] = _path(
+            question, estimator, path_levels, of_path, anchored
+        )
 
 
 def _is_swept(estimator: Estimator, levels: Levels) -> bool:

@@ -125,8 +125,8 @@ def weigh_cuts(log: Log, way: str, finished: str) -> tuple[Log, CutWeights | Non
     risk = _Risk(whole)
     if not risk.cut.any():
         return log, None
-    scores = {one: risk.score(one) for one in WAYS}
-    by = min(scores, key=lambda one: scores[one]) if way == "auto" else way
+    scores = {kind: risk.score(kind) for kind in WAYS}
+    by = min(scores, key=lambda kind: scores[kind]) if way == "auto" else way
     standing, blind = risk.standing(by)
     weights = CutWeights(by, int(risk.cut.sum()), float(standing.rows.max()), blind, scores)
     return in_memory(whole.standing_for(standing)), weights
