@@ -180,8 +180,7 @@ def _log_mean(log_x: FloatArray) -> float:
     return log_sum(log_x) - math.log(len(log_x))
 
 
-# --------------------------------------------------------------------------------------------------------
-# Empirical Bernstein bounds, for comparison with what people know.
+# --- Empirical Bernstein bounds, for comparison with what people know
 #
 # .. math:: \mu \ge \bar X - \sqrt{\frac{2 \hat\sigma^2 \ln(2/\alpha)}{n}} - \frac{7 R \ln(2/\alpha)}{3 (n -
 # 1)}
@@ -233,8 +232,7 @@ def largest_log_weight(plan: Plan) -> float:
     return plan.question.horizon * math.log(ratio)
 
 
-# --------------------------------------------------------------------------------------------------------
-# A confidence sequence: the betting interval after each episode, valid at all of them at once.
+# --- A confidence sequence: the betting interval after each episode, valid at all of them at once
 #
 # The wealth of `betting` is a martingale in the number of episodes, so that one may look after every episode
 # and stop when the answer is clear. What was ruled out once stays ruled out: the intervals are nested.

@@ -32,8 +32,7 @@ from deadweight.sums.summaries import ColumnSums
 from deadweight.tools.arithmetic import divide
 from deadweight.typing import FloatArray, IntArray
 
-# --------------------------------------------------------------------------------------------------------
-# Poisson weights that belong to (seed, resample, episode): a bootstrap that merges.
+# --- Poisson weights that belong to (seed, resample, episode): a bootstrap that merges
 #
 # Drawing n episodes with replacement gives each of them about Poisson(1) copies. Here the number of copies is
 # a hash of the seed, the resample and the episode's number, so that it is the same however the log is cut
@@ -96,8 +95,6 @@ def _cuts() -> npt.NDArray[np.uint16]:
 
 _CUTS = _cuts()
 
-
-# --------------------------------------------------------------------------------------------------------
 
 # Copies are made for so many (episode, resample) cells at a time: they stay in cache.
 CHUNK_CELLS = 1 << 19

@@ -220,8 +220,7 @@ def t_quantile(level: float, degrees: float) -> float:
     return float(stdtrit(degrees, 0.5 + level / 2))
 
 
-# --------------------------------------------------------------------------------------------------------
-# Per-episode quantities in the order of the log: whole weights and returns, and influence functions.
+# --- Per-episode quantities in the order of the log: whole weights and returns, and influence functions
 
 
 def first_episodes(question: Question) -> IntArray:

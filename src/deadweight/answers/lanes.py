@@ -130,8 +130,7 @@ def lane_values(delta: FloatArray | None, robust: DoublyRobust) -> LaneValues:
     return LaneValues(delta, q, v, folds)
 
 
-# --------------------------------------------------------------------------------------------------------
-# In how few walks lanes are walked: those that want the same together, others where that costs less.
+# --- In how few walks lanes are walked: those that want the same together, others where that costs less
 
 # What a walk costs besides its lanes, in units of one number of one lane.
 READING = 16
@@ -176,8 +175,7 @@ def _cost(classes: Sequence[tuple[Wanted, list[bytes]]]) -> int:
     return READING + each * (-(-lanes // 4) * 4)
 
 
-# --------------------------------------------------------------------------------------------------------
-# What is done with a block along the lanes of one walk: sums, and moments of plain means.
+# --- What is done with a block along the lanes of one walk: sums, and moments of plain means
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,8 +249,7 @@ def sum_of_kinds(by_kind: dict[str, FloatArray | None], lane: int, kinds: Sequen
     return total
 
 
-# --------------------------------------------------------------------------------------------------------
-# What the sums of one lane say of a family: its groups of terms, its weights, what moves a model.
+# --- What the sums of one lane say of a family: its groups of terms, its weights, what moves a model
 
 
 def size_of_lane(sums: LaneSums, lane: int) -> Kish:
@@ -325,8 +322,7 @@ def _side_by_side(by_fold: FloatArray) -> FloatArray:
     return by_fold.transpose(1, 0, 2).reshape(by_fold.shape[1], -1)
 
 
-# --------------------------------------------------------------------------------------------------------
-# The walks along lanes that some sums need, and how each result is read off them.
+# --- The walks along lanes that some sums need, and how each result is read off them
 
 # Weights by step and place of all lanes of a walk have at most so many cells, 128 MiB.
 MOST_CELLS = 1 << 24

@@ -46,8 +46,7 @@ from deadweight.results.shown import frame, html_table, new_figure, text_table
 from deadweight.tools.thresholds import FEW_EPISODES
 from deadweight.typing import FloatArray, IntArray
 
-# --------------------------------------------------------------------------------------------------------
-# The anchor of the automatic drop: levels that stray from what other estimates say are taken to be wrong.
+# --- The anchor of the automatic drop: levels that stray from what other estimates say are taken to be wrong
 #
 # Along a path bias and standard error are what a model says of itself, and a model that is wrong says little
 # of either. Estimates that drop nothing (`answers.trust`) do not depend on the drop, and less on the model;
@@ -90,8 +89,6 @@ def strays(estimator: Estimator, columns: Columns, checks: CrossChecks) -> Float
         apart[1:] = np.inf
     return apart
 
-
-# --------------------------------------------------------------------------------------------------------
 
 QUANTILES = 25
 # Relative difference of errors below which two levels are as good as each other.

@@ -133,8 +133,7 @@ RULES: dict[str, Callable[[Question, float], StateSet]] = {
 }
 
 
-# --------------------------------------------------------------------------------------------------------
-# The drop of an estimator, from what was asked for: a rule in words, a function, or states themselves.
+# --- The drop of an estimator, from what was asked for: a rule in words, a function, or states themselves
 
 
 def resolved(question: Question, estimator: Estimator, drop: Any) -> Drop:

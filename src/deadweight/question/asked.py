@@ -35,8 +35,7 @@ from deadweight.values.model import (
 )
 from deadweight.values.rows import RowLearner
 
-# --------------------------------------------------------------------------------------------------------
-# Weights for episodes that were cut: each row that was seen stands for those that were cut off before it.
+# --- Weights for episodes that were cut: each row that was seen stands for those that were cut off before it
 #
 # Where episodes are cut, later rows are seen too seldom, and an average over the log counts what was cut off
 # as nothing. If the chance c of being cut at a step depends only on what the log shows of that step, a row at
@@ -194,8 +193,7 @@ class _Risk:
         return product
 
 
-# --------------------------------------------------------------------------------------------------------
-# Options of the estimators, checked once where they enter.
+# --- Options of the estimators, checked once where they enter
 #
 # An option that does not concern an estimator is ignored by it, so that one set of options can serve a whole
 # table; an option that does not exist is an error.
@@ -369,8 +367,7 @@ def _checked_range(given: Any) -> tuple[float, float]:
     return lowest, highest
 
 
-# --------------------------------------------------------------------------------------------------------
-# Facts: what depends on a log alone, made once for all policies that are asked about.
+# --- Facts: what depends on a log alone, made once for all policies that are asked about
 #
 # A question is about a log and two policies. Counts, the counts without each fold, and the models fitted to
 # them do not know the new policy: ten questions about one log share them.
@@ -449,8 +446,6 @@ class Facts:
     def _fitted(self, counts: Counts, unseen: str) -> TabularMDP:
         return mdp_from_counts(counts, self.parts.horizon, unseen)
 
-
-# --------------------------------------------------------------------------------------------------------
 
 T = TypeVar("T")
 

@@ -33,8 +33,7 @@ from deadweight.values.model_influence import FittedModel, SquaresByState, unsee
 from deadweight.values.rows import MovedValues, RowLearner, Rows, RowValues, state_values
 from deadweight.values.until_end import Settled, UntilEnd, settle
 
-# --------------------------------------------------------------------------------------------------------
-# Action values of pi_e in a model at every step of a log: what they are, and how they are solved for.
+# --- Action values of pi_e in a model at every step of a log: what they are, and how they are solved for
 #
 # A model that settles has the same values at all steps; any other is solved backwards from its horizon.
 
@@ -110,8 +109,6 @@ def widest_gap(q: FloatArray) -> FloatArray:
 def _solved(q: FloatArray, v: FloatArray, after: FloatArray, until_end: UntilEnd | None) -> Solved:
     return Solved(Table(q, by_time=True, by_action=True), Table(v, by_time=True), after, until_end)
 
-
-# --------------------------------------------------------------------------------------------------------
 
 # Largest table of Q_t(s, a), in numbers (256 MiB), that is made for defaults which use a model.
 MOST_VALUES = 1 << 25
@@ -323,8 +320,7 @@ class Question(Asked):
         return solved_backwards(model, pi_e, self.horizon, self.model_horizon, self.gamma)
 
 
-# --------------------------------------------------------------------------------------------------------
-# A question about a log whose rows are states of their own: features, or policies row by row.
+# --- A question about a log whose rows are states of their own: features, or policies row by row
 #
 # Tables over states are tables over rows then, so ratios, drops and sums are what they are elsewhere. What is
 # different is where values come from: there is nothing to count, and a learner (`deadweight.values.rows`)
@@ -474,8 +470,7 @@ class RowQuestion(Question):
         return times
 
 
-# --------------------------------------------------------------------------------------------------------
-# Asking: from a log and policies as the user has them to a `Question`.
+# --- Asking: from a log and policies as the user has them to a `Question`
 #
 # The old policies become one, policies are brought into the order of the log, and where a policy or the model
 # depends on more than a label, the question is one about rows.

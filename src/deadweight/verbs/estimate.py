@@ -1,4 +1,9 @@
-"""The verbs: `estimate` for one estimator, `evaluate` for a table of them."""
+"""The verbs: `estimate` for one estimator, `evaluate` for a table of them.
+
+Whoever has a question already, as a comparison of several policies has, asks for `answered_table`. Behind it
+is a list of tasks that share their passes over the log (`deadweight.answers.rounds`): the rows with the paths
+of their automatic drops, the mix, and every check of the log in `CHECKS`.
+"""
 
 from __future__ import annotations
 
@@ -42,13 +47,6 @@ from deadweight.sums.reduction import learnt_here
 from deadweight.tools.progress import LOGGER
 from deadweight.verbs.verdict import table_verdict
 
-# --------------------------------------------------------------------------------------------------------
-# From a question to estimates that share their passes over the log, and to a table with its verdict.
-#
-# The verbs (`deadweight.verbs.estimate`) make a question of what the user passes and come here; so does
-# whoever has a question already, as a comparison of several policies has. `deadweight.verbs.estimate` follows
-# `answer` step by step, to say beforehand how many passes there will be.
-
 DEFAULT_TABLE = ("BLEND", "BEHAVIOUR", "DM", "WIS", "WSIS", "WPDIS", "WSPDIS", "C-WSPDIS", "WDR", "WDRSIS")
 # Where there is no pi_e of all actions, or there are too many states for a model: the first of WDR, WPDIS and
 # WIS that can be had is the headline, and WDR cannot.
@@ -75,7 +73,7 @@ def answered_table(
     """The table of a question, and the plan of its headline; arguments as those of `evaluate`."""
     wanted = distinct(default_names(question) if estimators is None else estimators)
     naive, with_naive = NAIVE.variant(), with_baseline(wanted, baseline)
-    asked = Asked(with_naive, drop, interval, level, also, paired=baseline is None, shown=background)
+    asked = TableAsked(with_naive, drop, interval, level, also, paired=baseline is None, shown=background)
     answered = answer(question, asked)
     estimates = {with_naive.name: answered[with_naive.name][1] for with_naive in wanted}
     against = answered[naive.name][1] if baseline is None else baseline
@@ -138,7 +136,7 @@ def _said(drop: Any) -> str | None:
 
 
 @dataclass(frozen=True)
-class Asked:
+class TableAsked:
     """What is asked for of a table.
 
     Attributes:
@@ -183,7 +181,7 @@ class Rows:
     answers: Answers
 
     @classmethod
-    def of(cls, question: Question, asked: Asked) -> Rows:
+    def of(cls, question: Question, asked: TableAsked) -> Rows:
         """The plans of what is asked; their drops are known."""
         plans = [
             Plan(
@@ -199,7 +197,7 @@ class Rows:
         return cls(plans, centres, Answers(question, [*plans, *others]))
 
 
-def answer(question: Question, asked: Asked) -> dict[str, tuple[Plan, Estimate]]:
+def answer(question: Question, asked: TableAsked) -> dict[str, tuple[Plan, Estimate]]:
     """Estimates by several estimators, which share their passes over the log, each with its plan."""
     if asked.interval is not None:
         check_interval(asked.interval, asked.level, question.options)
@@ -215,7 +213,7 @@ def answer(question: Question, asked: Asked) -> dict[str, tuple[Plan, Estimate]]
     return {estimator.name: estimates[estimator.name] for estimator in asked.estimators}
 
 
-def _rows(question: Question, asked: Asked) -> Task[Rows]:
+def _rows(question: Question, asked: TableAsked) -> Task[Rows]:
     """The rows of a table, with all that was summed for them and for what checks the log."""
     by_rule = isinstance(asked.drop, str) and asked.drop != "auto"  # which may be misspelt
     if asked.shown or by_rule or any(each.is_state_based for each in asked.estimators):
@@ -227,7 +225,7 @@ def _rows(question: Question, asked: Asked) -> Task[Rows]:
     return rows
 
 
-def _sums_and_errors(rows: Rows, asked: Asked) -> Task[None]:
+def _sums_and_errors(rows: Rows, asked: TableAsked) -> Task[None]:
     """What the estimates are, their biases and standard errors."""
     answers, interval = rows.answers, asked.interval
     counterparts = [check for plan in rows.plans if interval == "auto" for check in plan.counterparts]
@@ -243,40 +241,40 @@ def _sums_and_errors(rows: Rows, asked: Asked) -> Task[None]:
         )
 
 
-def _rests_on_model(rows: Rows, asked: Asked) -> bool:
+def _rests_on_model(rows: Rows, asked: TableAsked) -> bool:
     return asked.with_errors and (bool(asked.mixes) or any(plan.uses_model for plan in rows.plans))
 
 
-def _weights_checked(question: Question, rows: Rows, asked: Asked) -> Task[None]:
+def _weights_checked(question: Question, rows: Rows, asked: TableAsked) -> Task[None]:
     if asked.interval is not None:
         yield Sums([*watched(question, rows.plans), ReturnExtent(question.gamma)])
 
 
-def _confounding_checked(question: Question, rows: Rows, asked: Asked) -> Task[None]:
+def _confounding_checked(question: Question, rows: Rows, asked: TableAsked) -> Task[None]:
     if _rests_on_model(rows, asked):
         yield from confounding_test(question)
 
 
-def _copies_checked(question: Question, rows: Rows, asked: Asked) -> Task[None]:
+def _copies_checked(question: Question, rows: Rows, asked: TableAsked) -> Task[None]:
     # How many episodes are equal by chance a model tells, which is fitted for the checks of weights as well.
     fitted = asked.interval == "auto" and any(plan.counterparts for plan in rows.plans)
     if asked.interval is not None and (fitted or _rests_on_model(rows, asked)):
         yield Sums(contents_of(question))
 
 
-def _order_checked(question: Question, rows: Rows, asked: Asked) -> Task[None]:
+def _order_checked(question: Question, rows: Rows, asked: TableAsked) -> Task[None]:
     if asked.mixes and asked.interval is not None:
         yield Sums([plan_of(question, MODEL.variant(), NOTHING_DROPPED).summed])
         yield OfInfluences([order_job(rows.answers)])
 
 
-def _background_summed(question: Question, rows: Rows, asked: Asked) -> Task[None]:
+def _background_summed(question: Question, rows: Rows, asked: TableAsked) -> Task[None]:
     if asked.shown and asked.mixes:  # a mix in the table is its headline
         yield Sums(background_sums(question, _drop_beside(question, asked.drop)))
 
 
 # What is looked at beside the estimates: a new check of the log is one more task.
-CHECKS: tuple[Callable[[Question, Rows, Asked], Task[None]], ...] = (
+CHECKS: tuple[Callable[[Question, Rows, TableAsked], Task[None]], ...] = (
     _weights_checked,
     _confounding_checked,
     _copies_checked,
@@ -285,7 +283,7 @@ CHECKS: tuple[Callable[[Question, Rows, Asked], Task[None]], ...] = (
 )
 
 
-def _mixed(answers: Answers, mix: Estimator, candidates: Any, asked: Asked) -> tuple[Plan, Estimate]:
+def _mixed(answers: Answers, mix: Estimator, candidates: Any, asked: TableAsked) -> tuple[Plan, Estimate]:
     """The estimate of a mix, with the plan of what a report shows beside it."""
     question = answers.question
     beside = _drop_beside(question, asked.drop) if asked.shown else NOTHING_DROPPED
@@ -303,7 +301,7 @@ def _drop_beside(question: Question, drop: Any) -> Drop:
     return resolved(question, estimator_of(PATH_OF), drop)
 
 
-def _estimate(rows: Rows, plan: Plan, asked: Asked) -> Estimate:
+def _estimate(rows: Rows, plan: Plan, asked: TableAsked) -> Estimate:
     """The estimate of a plan as the user sees it."""
     answers, centre, known = rows.answers, rows.centres[plan], asked.interval is not None
     fit, ess, share = answers.fit(plan), answers.ess(plan), answers.dropped_share(plan)
@@ -336,7 +334,7 @@ def _estimate(rows: Rows, plan: Plan, asked: Asked) -> Estimate:
     )
 
 
-def _interval(rows: Rows, plan: Plan, asked: Asked) -> Interval | None:
+def _interval(rows: Rows, plan: Plan, asked: TableAsked) -> Interval | None:
     if asked.interval is None:
         return None
     answers, interval = rows.answers, plan.estimator.scheme.interval
@@ -347,8 +345,6 @@ def _interval(rows: Rows, plan: Plan, asked: Asked) -> Interval | None:
         bounds = make_interval(asked.interval, asked.level, answers, plan, choose)
     return settled_interval(bounds, answers)
 
-
-# --------------------------------------------------------------------------------------------------------
 
 # Parts of an estimate that are made only if they are asked for, or an interval needs them.
 ALSO = ("std_error", "bias", "ess_steps", "influence")
@@ -407,7 +403,7 @@ def estimate(
         question = ask(source, pi_e, pi_b, gamma, chosen, workers)
         steps = ["ess_steps"] if interval is not None and question.horizon <= MOST_STEPS else []
         wanted = [*_checked_also(also), *steps]
-        _, row = answer(question, Asked([estimator], drop, interval, level, wanted))[estimator.name]
+        _, row = answer(question, TableAsked([estimator], drop, interval, level, wanted))[estimator.name]
         return _marked(row) if learnt_here(pi_e, question.parts, workers) else row
 
 
