@@ -555,8 +555,7 @@ def _in_time(log: Log, gamma: float) -> Log:
     return log.discounted(gamma)
 
 
-# --------------------------------------------------------------------------------------------------------
-# How a verb opens what it is given: a log at hand as it is, one on disk through the front door, `io.open`.
+# --- How a verb opens what it is given: a log at hand as it is, one on disk through the front door, `io.open`
 #
 # Reading files is a fifth of the package, so it is imported only where there is something to read.
 
