@@ -170,3 +170,11 @@ def test_figures_name_their_command() -> None:
                 near = re.findall(r"`((?:deadweight|python|make) [^`]+)`", " ".join(lines[k + 1 : k + 5]))
                 assert near, f"{name_of(path)}, line {k + 1}: a figure without its command"
                 check_exists(near[0])
+
+
+@pytest.mark.parametrize("name", ["docs/architecture.md", "CONTRIBUTING.md"])
+def test_every_file_that_a_page_for_contributors_names_is_there(name: str) -> None:
+    paths = re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.(?:py|c|h))`", (ROOT / name).read_text(encoding="utf-8"))
+    assert paths
+    places = [ROOT, ROOT / "src" / "deadweight", ROOT / "studies" / "src"]
+    assert [path for path in paths if not any((place / path).exists() for place in places)] == []

@@ -273,7 +273,7 @@ def _background_summed(question: Question, rows: Rows, asked: TableAsked) -> Tas
         yield Sums(background_sums(question, _drop_beside(question, asked.drop)))
 
 
-# What is looked at beside the estimates: a new check of the log is one more task.
+# What is summed beside the estimates, for flags (`deadweight.diagnostics.flags`) and for a report.
 CHECKS: tuple[Callable[[Question, Rows, TableAsked], Task[None]], ...] = (
     _weights_checked,
     _confounding_checked,
