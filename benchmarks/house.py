@@ -26,11 +26,13 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
+import deadweight_studies
+
 import deadweight as dw
 from deadweight.cli import run
 
 PACKAGE = Path(dw.__file__).resolve().parent
-STUDIES = Path(__file__).resolve().parents[1] / "studies" / "src" / "deadweight_studies"
+STUDIES = Path(deadweight_studies.__file__).resolve().parent
 BRANCHES = (ast.If, ast.IfExp, ast.For, ast.While, ast.ExceptHandler, ast.match_case, ast.Assert)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 INNER = (*FUNCTIONS, ast.ClassDef)

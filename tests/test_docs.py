@@ -7,10 +7,12 @@ import tomllib
 from datetime import date
 from pathlib import Path
 
+import deadweight_studies
 import pytest
 from pages import ROOT, Block, Page, Runner, agree, commands, only_checked, pages, with_codes
 from typer.main import get_command
 
+import deadweight
 from deadweight.cli.app import app
 from deadweight.results.estimate import FLAGS
 
@@ -176,5 +178,5 @@ def test_figures_name_their_command() -> None:
 def test_every_file_that_a_page_for_contributors_names_is_there(name: str) -> None:
     paths = re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.(?:py|c|h))`", (ROOT / name).read_text(encoding="utf-8"))
     assert paths
-    places = [ROOT, ROOT / "src" / "deadweight", ROOT / "studies" / "src"]
+    places = [ROOT, Path(deadweight.__file__).parent, Path(deadweight_studies.__file__).parents[1]]
     assert [path for path in paths if not any((place / path).exists() for place in places)] == []
