@@ -49,6 +49,11 @@ class Watched:
         self.influences_made += 1
         return _kernel.influences(*arguments)
 
+    def lane_influences(self, *arguments: Any) -> bool:
+        """Plain weights are lanes of one walk; that of one estimate alone is for other terms."""
+        self.influences_made += 1
+        return _kernel.lane_influences(*arguments)
+
     def __getattr__(self, name: str) -> Any:
         return getattr(_kernel, name)
 

@@ -307,13 +307,17 @@ class Influences:
         self._size = len(each)
         self._others: list[tuple[int, Influence]] = []
         self._windows: dict[WindowWalks, list[tuple[int, ProductInfluence]]] = {}
+        # Plain weights have walks of their own, as their normalisers have: see `Laned.goes_in_lanes`.
         in_lanes: list[tuple[int, ProductInfluence, Laned]] = []
+        plain: list[tuple[int, ProductInfluence, Laned]] = []
         models: dict[Any, dict[int, list[ModelInfluence]]] = {}
         for number, influence in enumerate(each):
             for part in _parts(influence):
-                laned = _laned(part, number < of_path)
+                laned = _laned(part)
                 if laned is not None:
-                    in_lanes.append((number, part, laned))
+                    (in_lanes if laned.goes_in_lanes(number < of_path) else plain).append(
+                        (number, part, laned)
+                    )
                 elif (walks := _walks(part)) is not None:
                     self._windows.setdefault(walks, []).append((number, part))
                 elif isinstance(part, ModelInfluence):
@@ -322,9 +326,11 @@ class Influences:
                     alike.setdefault(number, []).append(part)
                 else:
                     self._others.append((number, part))
-        groups = shared_walks((place, laned) for place, (_, _, laned) in enumerate(in_lanes))
         self._walks = [
-            _LaneInfluences(group) for places in groups for group in _by_kinds([in_lanes[k] for k in places])
+            _LaneInfluences(walk)
+            for laned_parts in (in_lanes, plain)
+            for places in shared_walks((place, part[2]) for place, part in enumerate(laned_parts))
+            for walk in _by_kinds([laned_parts[place] for place in places])
         ]
         self._models = [(list(alike), JointInfluence(list(alike.values()))) for alike in models.values()]
 
@@ -353,12 +359,11 @@ def _parts(influence: Any) -> Iterator[Any]:
             yield from _parts(part)
 
 
-def _laned(part: Any, of_path: bool) -> Laned | None:
+def _laned(part: Any) -> Laned | None:
     """The lane of a part; None where it is found by itself."""
     if not isinstance(part, ProductInfluence) or not all(group.in_range for group in part.groups):
         return None
-    laned = Laned.of(part.family)
-    return laned if laned is not None and laned.goes_in_lanes(of_path) else None
+    return Laned.of(part.family)
 
 
 def _walks(part: Any) -> WindowWalks | None:
